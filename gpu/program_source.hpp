@@ -19,10 +19,18 @@ struct ProgramMapContents {
   std::vector<std::pair<std::vector<u8>, std::vector<u8>>> entries{};
   bool operator==(const ProgramMapContents&) const = default;
 };
-// A map's file of first contents, as a policy names it.
+// A program of the object in one of its prog_arrays, as a policy names it.
+struct ProgramTail {
+  u32 index = 0;
+  std::string program{};  // its function's name
+  bool operator==(const ProgramTail&) const = default;
+};
+// What a map has at first, as a policy names it.
 struct ProgramMapFile {
   std::string name;  // the map's in the object
-  std::string file;  // relative to the policy
+  std::string file;  // relative to the policy; empty: there is none
+  // Of a prog_array: all that it has. None: what the object says.
+  std::vector<ProgramTail> programs{};
   bool operator==(const ProgramMapFile&) const = default;
 };
 

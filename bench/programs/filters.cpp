@@ -183,7 +183,7 @@ compiler::PolicySource policy_of(const Filter& filter, const programs::ObjectPro
   auto bytes = programs::to_bytes(program);
   if (!bytes) throw std::runtime_error(fmt::format("{}: {}", filter.name, bytes.error()));
   compiler::PolicySource source{"policy.json", {}, {}};
-  source.files.emplace(policy::program_key(kObject, ""), *std::move(bytes));
+  source.files.emplace(policy::program_key(kObject, {}), *std::move(bytes));
   Json maps = Json::object();
   for (const FilledMap& map : filter.maps) {
     Json entries = Json::array();

@@ -213,7 +213,7 @@ class Bench {
     std::shared_ptr<const gpu::Pipelines> pipelines;
     for (int i = 0; i < settings_.repeats; ++i) {
       auto start = Clock::now();
-      const auto program = programs::read_program(std::as_bytes(std::span(filter.object)), "", kernel_types);
+      const auto program = programs::read_program(std::as_bytes(std::span(filter.object)), {}, kernel_types);
       if (!program) return refused(filter, program.error());
       read.push_back(since(start));
       whole.push_back(read.back());

@@ -106,7 +106,7 @@ std::optional<ProgramOf> program_of(const StageSettings& stage) {
   return std::visit(
       [](const auto& what) -> std::optional<ProgramOf> {
         if constexpr (kTraits<decltype(what)>.programs)
-          return ProgramOf{what.object, what.section, what.program};
+          return ProgramOf{what.object, what.section, what.maps, what.program};
         return std::nullopt;
       },
       stage);

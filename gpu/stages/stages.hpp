@@ -62,6 +62,7 @@ FileRules* file_rules(StageSettings& stage);
 struct ProgramOf {
   const std::string& object;
   const std::string& section;
+  const std::vector<ProgramMapFile>& maps;
   const std::shared_ptr<const programs::Program>& program;  // nullptr: not read
 };
 std::optional<ProgramOf> program_of(const StageSettings& stage);

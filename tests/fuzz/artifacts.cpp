@@ -83,8 +83,8 @@ compiler::PolicySource with_programs() {
           R"({"version": 1, "pipelines": {"p": [
                 {"stage": "program", "object": "a.o", "maps": {"seen": {"file": "seen.json"}}},
                 {"stage": "program", "object": "b.o"}]}})",
-          {{policy::program_key("a.o", ""), program_with_map(BPF_FUNC_map_lookup_elem)},
-           {policy::program_key("b.o", ""), program_with_map(BPF_FUNC_map_update_elem)},
+          {{policy::program_key("a.o", {}), program_with_map(BPF_FUNC_map_lookup_elem)},
+           {policy::program_key("b.o", {}), program_with_map(BPF_FUNC_map_update_elem)},
            {"seen.json", R"([{"key": 7, "value": 1}, {"key": 8, "value": 2}])"}}};
 }
 

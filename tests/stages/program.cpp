@@ -12,11 +12,15 @@ SettingsCase settings() {
           R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [
                 {"stage": "program", "description": "what", "object": "udp_ports.o", "section": "xdp",
                  "maps": {"ports": {"file": "ports.json"}}, "steps": 512,
-                 "interfaces": [{"interface": "IF1", "ifindex": 3}]}]}})",
+                 "interfaces": [{"interface": "IF1", "ifindex": 3}]}],
+                "others": [{"stage": "program", "object": "slots.o", "section": "first",
+                            "maps": {"next": {"programs": [{"index": 2, "program": "table"}]}}}]}})",
           together({each("/pipelines/p/0/section", {"\"drop_udp_ports\""}),
                     each("/pipelines/p/0/maps", {R"({"ports": {"file": "dumped.json"}})"}),
                     each("/pipelines/p/0/interfaces", {R"([{"interface": "IF1", "ifindex": 2147483647}])"}),
-                    each("/pipelines/p/0/steps", {"64", "65536"})})};
+                    each("/pipelines/p/0/steps", {"64", "65536"}),
+                    each("/pipelines/others/0/maps/next/programs",
+                         {R"([{"index": 3, "program": "last"}, {"index": 0, "program": "first"}])"})})};
 }
 
 }  // namespace
@@ -24,6 +28,7 @@ SettingsCase settings() {
 StageTests program_tests() {
   return {.settings = {settings()},
           .files = {{"udp_ports.o", udp_ports_object()},
+                    {"slots.o", slots_object()},
                     {"ports.json", R"([{"key": 53, "value": 1}])"},
                     {"dumped.json", R"([{"key":["0x35","0x00"],"value":["0x01"]}])"}}};
 }

@@ -4,7 +4,7 @@
 asm(R"(
   .section .rodata
   .global xdpgpu_udp_ports_object, xdpgpu_balancer_object, xdpgpu_ports_object, xdpgpu_refused_object
-  .global xdpgpu_objects_end
+  .global xdpgpu_slots_object, xdpgpu_objects_end
 xdpgpu_udp_ports_object:
   .incbin ")" XDPGPU_UDP_PORTS R"("
 xdpgpu_balancer_object:
@@ -13,17 +13,20 @@ xdpgpu_ports_object:
   .incbin ")" XDPGPU_PORTS R"("
 xdpgpu_refused_object:
   .incbin ")" XDPGPU_REFUSED R"("
+xdpgpu_slots_object:
+  .incbin ")" XDPGPU_SLOTS R"("
 xdpgpu_objects_end:
   .text
 )");
 extern "C" const char xdpgpu_udp_ports_object[], xdpgpu_balancer_object[], xdpgpu_ports_object[],
-    xdpgpu_refused_object[], xdpgpu_objects_end[];
+    xdpgpu_refused_object[], xdpgpu_slots_object[], xdpgpu_objects_end[];
 
 namespace xdpgpu::tests {
 
 std::string udp_ports_object() { return {xdpgpu_udp_ports_object, xdpgpu_balancer_object}; }
 std::string balancer_object() { return {xdpgpu_balancer_object, xdpgpu_ports_object}; }
 std::string ports_object() { return {xdpgpu_ports_object, xdpgpu_refused_object}; }
-std::string refused_object() { return {xdpgpu_refused_object, xdpgpu_objects_end}; }
+std::string refused_object() { return {xdpgpu_refused_object, xdpgpu_slots_object}; }
+std::string slots_object() { return {xdpgpu_slots_object, xdpgpu_objects_end}; }
 
 }  // namespace xdpgpu::tests

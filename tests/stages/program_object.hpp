@@ -12,5 +12,6 @@ std::string udp_ports_object();  // of config/examples/program/udp_ports.bpf.c
 std::string balancer_object();   // of config/examples/balancer/balancer.bpf.c
 std::string ports_object();      // of tests/unit/objects/ports.bpf.c: it redirects
 std::string refused_object();    // of tests/unit/objects/refused.bpf.c: the kernel does not take it
+std::string slots_object();      // of tests/unit/objects/slots.bpf.c: it goes on with others
 
 }  // namespace xdpgpu::tests

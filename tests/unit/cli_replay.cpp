@@ -259,6 +259,24 @@ TEST_F(CliReplay, NamesWhatProgramsChange) {
   EXPECT_THAT(text.out, HasSubstr("\n              changed to 60 bytes\n"));
 }
 
+// By the object, program first goes on with last, which sends packets back; table drops them where the map
+// that it looks into has nothing.
+TEST_F(CliReplay, AProgramGoesOnWithThoseThatThePolicyNames) {
+  const auto verdict = [&](const std::string& maps) {
+    const std::string policy =
+        R"({"version": 1, "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [{"stage": "program",
+            "section": "first", "object": ")" XDPGPU_OBJECTS R"(/slots.bpf.o", "maps": {)" +
+        maps + "}}]}}";
+    return replay(pcap({{ethernet(ipv4(17, udp(1000, 53)))}}), policy).at(0).at("verdict");
+  };
+  EXPECT_EQ(verdict(""), "tx");
+  const std::string table = R"("next": {"programs": [{"index": 2, "program": "table"}]})";
+  EXPECT_EQ(verdict(table), "pass") << "it finds the map that the object puts there";
+  EXPECT_EQ(verdict(table + R"(, "tables": {"file": ")" + file("tables.json", "[]") + R"("})"), "drop");
+  EXPECT_EQ(verdict(R"("next": {"programs": [{"index": 1, "program": "last"}]})"), "pass")
+      << "it goes on with nothing";
+}
+
 // What the program makes of a later fragment by itself is nothing: it gets what its first one gets.
 TEST_F(CliReplay, LaterFragmentsAreNotChanged) {
   const std::string policy =

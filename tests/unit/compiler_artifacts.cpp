@@ -123,8 +123,8 @@ std::string with_ports(std::string text) {
 }
 
 // As it is read where objects are (control::object_reader()), but in this process.
-tl::expected<std::string, std::string> read_object(std::string_view object, const std::string& section) {
-  const auto program = programs::read_program(std::as_bytes(std::span(object)), section);
+tl::expected<std::string, std::string> read_object(std::string_view object, const programs::Choice& which) {
+  const auto program = programs::read_program(std::as_bytes(std::span(object)), which);
   if (!program) return tl::unexpected(program.error());
   return programs::to_bytes(*program);
 }
@@ -138,8 +138,8 @@ policy::FileContents as_read(const std::map<std::string, std::string>& files) {
       continue;
     }
     for (const char* const section : {"", "xdp", "drop_udp_ports"})
-      if (const auto program = read_object(content, section))
-        read.emplace(policy::program_key(name, section), *program);
+      if (const auto program = read_object(content, {section, {}}))
+        read.emplace(policy::program_key(name, {section, {}}), *program);
   }
   return read;
 }
@@ -507,7 +507,7 @@ PolicySource with_programs() {
                             {"stage": "program", "object": "udp_ports.o", "section": "xdp",
                              "maps": {"ports": {"file": "many.json"}}}]}})",
                       as_read({{"udp_ports.o", tests::udp_ports_object()}, {"many.json", many + "]"}})};
-  source.files.emplace(policy::program_key("counts.o", ""), counting_program());
+  source.files.emplace(policy::program_key("counts.o", {}), counting_program());
   return source;
 }
 

@@ -204,7 +204,7 @@ TEST(ProgramObject, IsFittedToTheKernelWhereNothingIsElsewhere) {
       EXPECT_THAT(refused.error(), HasSubstr(why));
     }
   }
-  const auto nobody_tells = read_program(std::as_bytes(std::span(bytes)), "headers");
+  const auto nobody_tells = read_program(std::as_bytes(std::span(bytes)), {.name = "headers"});
   ASSERT_FALSE(nobody_tells);
   EXPECT_THAT(nobody_tells.error(), HasSubstr("this kernel does not tell its types"));
 }

@@ -33,7 +33,7 @@ inline programs::Result<programs::ObjectProgram> read_object(const std::string& 
     const auto all = std::as_bytes(std::span(types));
     return std::vector<std::byte>(all.begin(), all.end());
   };
-  return programs::read_program(std::as_bytes(std::span(bytes)), program, kernel_types);
+  return programs::read_program(std::as_bytes(std::span(bytes)), {.name = program}, kernel_types);
 }
 
 // xdp-filter's, of all its modes; none where xdp-tools are not installed.

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 std::string program(const std::string& name) {
   std::ifstream file(XDPGPU_OBJECTS "/" + name + ".bpf.o", std::ios::binary);
   const std::string object{std::istreambuf_iterator<char>(file), {}};
-  const auto read = programs::read_program(std::as_bytes(std::span(object)), "");
+  const auto read = programs::read_program(std::as_bytes(std::span(object)), {});
   EXPECT_TRUE(read) << read.error();
   return read ? programs::to_bytes(*read).value_or("") : "";
 }

@@ -166,7 +166,7 @@ PolicyPtr policy_of_programs(const std::string& pipelines) {
       {"p.json",
        fmt::format(R"({{"version": 1, "rules": [{{"action": {{"inspect": "own"}}}}], "pipelines": {{{}}}}})",
                    pipelines),
-       {{policy::program_key("p.o", ""), programs::to_bytes(object).value()}}},
+       {{policy::program_key("p.o", {}), programs::to_bytes(object).value()}}},
       {"eth0"});
   if (!made) throw std::runtime_error(made.error().sentence);
   return std::make_shared<const compiler::CompiledPolicy>(std::move(*made));

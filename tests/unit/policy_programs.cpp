@@ -22,15 +22,15 @@ std::string object(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 // As it is read where objects are (control::object_reader()), but in this process.
-tl::expected<std::string, std::string> read_object(std::string_view object, const std::string& section) {
-  const auto program = programs::read_program(std::as_bytes(std::span(object)), section);
+tl::expected<std::string, std::string> read_object(std::string_view object, const programs::Choice& which) {
+  const auto program = programs::read_program(std::as_bytes(std::span(object)), which);
   if (!program) return tl::unexpected(program.error());
   return programs::to_bytes(*program);
 }
-FileContents with(const std::string& name, FileContents files = {}, const std::string& section = "") {
-  const auto program = read_object(object(name), section);
+FileContents with(const std::string& name, FileContents files = {}, const programs::Choice& which = {}) {
+  const auto program = read_object(object(name), which);
   EXPECT_TRUE(program) << program.error();
-  if (program) files[program_key("f.o", section)] = *program;
+  if (program) files[program_key("f.o", which)] = *program;
   return files;
 }
 
@@ -58,7 +58,7 @@ TEST(Programs, AreTakenAsTheyWereHandedOn) {
   EXPECT_EQ(named->section, "");
   ASSERT_NE(named->program, nullptr);
   const std::string bytes = object("everything");
-  const auto whole = programs::read_program(std::as_bytes(std::span(bytes)), "");
+  const auto whole = programs::read_program(std::as_bytes(std::span(bytes)), {});
   ASSERT_TRUE(whole);
   EXPECT_EQ(*named->program, whole->program);
   EXPECT_EQ(policy->hash, read(with("everything"))->hash);
@@ -95,7 +95,7 @@ TEST(Programs, ThatAreWrongAreNamedByTheirPlace) {
   for (const std::string bytes : {"", "x",
                                   "\x7f"
                                   "ELF and more"})
-    EXPECT_THAT(problems({{program_key("f.o", ""), bytes}}),
+    EXPECT_THAT(problems({{program_key("f.o", {}), bytes}}),
                 HasSubstr("/pipelines/own/0/object: f.o: what it handed over is not whole"));
   auto cut = with("everything");
   cut.begin()->second.resize(cut.begin()->second.size() / 2);
@@ -162,7 +162,7 @@ std::string contents_of(const gpu::StageSettings& stage) {
 TEST(Programs, HaveMapsInMapsAsObjectsAndFilesSay) {
   const auto maps_of = [](const std::string& file) {
     const auto policy =
-        read(with("slots", {{"m.json", file}}, "table"),
+        read(with("slots", {{"m.json", file}}, {.name = "table"}),
              R"(, "section": "table")" +
                  std::string(file.empty() ? "" : R"(, "maps": {"tables": {"file": "m.json"}})"));
     EXPECT_TRUE(policy) << policy.error()[0].sentence();
@@ -179,16 +179,73 @@ TEST(Programs, HaveMapsInMapsAsObjectsAndFilesSay) {
 }
 
 TEST(Programs, HaveProgramsInMapsAsObjectsSay) {
-  const auto policy = read(with("slots", {}, "first"), R"(, "section": "first")");
+  const auto policy = read(with("slots", {}, {.name = "first"}), R"(, "section": "first")");
   ASSERT_TRUE(policy) << policy.error()[0].sentence();
   const auto program = gpu::program_of(stage_of(*policy))->program;
   ASSERT_EQ(program->tails.size(), 1u);
   EXPECT_EQ(contents_of(stage_of(*policy)), "0: 02000000 01000000\n");
 }
 
+// Program first goes on with whatever the map next has, in which the object puts nothing.
+TEST(Programs, HaveThoseProgramsInMapsThatThePolicyNames) {
+  const std::string more = R"(, "section": "first", "maps": {"next": {"programs": [
+      {"index": 3, "program": "second"}, {"index": 1, "program": "first"}]}})";
+  const programs::Choice which{.name = "first", .slots = {{"next", 3, "second"}, {"next", 1, "first"}}};
+  const auto policy = read(with("several", {}, which), more);
+  ASSERT_TRUE(policy) << policy.error()[0].sentence();
+  const auto program = gpu::program_of(stage_of(*policy))->program;
+  ASSERT_EQ(program->tails.size(), 1u);
+  EXPECT_EQ(program->tails[0].name, "second");
+  std::vector<std::string> maps;
+  for (const auto& map : program->maps) maps.push_back(map.name);
+  EXPECT_THAT(maps, testing::UnorderedElementsAre("next", "tables", "tables.inner"))
+      << "with those that its tails name";
+  EXPECT_THAT(contents_of(stage_of(*policy)), HasSubstr("03000000 01000000"));
+  EXPECT_THAT(contents_of(stage_of(*policy)), HasSubstr("01000000 00000000"));
+  EXPECT_NE(policy->hash, read(with("several", {}, {.name = "first"}), R"(, "section": "first")")->hash);
+  EXPECT_THAT(problems(with("several", {}, {.name = "first"}), more),
+              HasSubstr("did not come with the policy"))
+      << "the program is another one without them";
+}
+// In the place of what the object says, where the policy says something.
+TEST(Programs, HaveNoneOfTheObjectsProgramsInMapsThatThePolicyFills) {
+  const programs::Choice which{.name = "first", .slots = {{"next", 0, "first"}}};
+  const auto read_so =
+      programs::read_program(std::as_bytes(std::span(std::string_view(object("slots")))), which);
+  ASSERT_TRUE(read_so) << read_so.error();
+  EXPECT_TRUE(read_so->program.tails.empty());
+  ASSERT_EQ(read_so->slots.size(), 1u);
+  EXPECT_EQ(read_so->slots[0].slot, 0u);
+}
+TEST(Programs, SayWhatIsWrongWithProgramsForMaps) {
+  const auto why = [](const std::string& name, std::vector<programs::NamedSlot> slots) {
+    const auto program = read_object(object(name), {.name = "first", .slots = std::move(slots)});
+    return program ? std::string() : program.error();
+  };
+  EXPECT_EQ(why("several", {{"nexts", 0, "second"}}), "it has no map nexts");
+  EXPECT_EQ(why("several", {{"tables", 0, "second"}}),
+            "its map tables is no array of programs, and has none");
+  EXPECT_EQ(why("several", {{"next", 4, "second"}}), "its map next has the indexes 0 to 3, and not 4");
+  EXPECT_THAT(why("several", {{"next", 0, "third"}}),
+              HasSubstr("it has no XDP program third for its map next; it has first (section xdp), second"));
+  EXPECT_THAT(why("several", {{"next", 0, "for_tc"}}), HasSubstr("it has no XDP program for_tc"));
+  EXPECT_THAT(why("several", {{"next", 0, "for_a_devmap"}}), HasSubstr("it has no XDP program for_a_devmap"));
+  EXPECT_EQ(why("several", {{"next", 2, "second"}, {"next", 2, "first"}}),
+            "index 2 of its map next is to be two programs");
+  EXPECT_THAT(problems(with("several", {{"m.json", "[]"}}, {.name = "first"}),
+                       R"(, "section": "first", "maps": {"next": {"file": "m.json"}})"),
+              HasSubstr("the map next is an array of programs, and has no file: give \"programs\""));
+  EXPECT_THAT(
+      problems(with("several", {}, {.name = "first"}), R"(, "section": "first", "maps": {"next": {}})"),
+      HasSubstr("/pipelines/own/0/maps/next: says nothing of what the map has"));
+  EXPECT_THAT(problems(with("several", {}, {.name = "first"}),
+                       R"(, "section": "first", "maps": {"next": {"programs": []}})"),
+              HasSubstr("/pipelines/own/0/maps/next: says nothing of what the map has"));
+}
+
 TEST(Programs, SayWhatIsWrongWithMapsInMaps) {
   const auto why = [](const std::string& file) {
-    return problems(with("slots", {{"m.json", file}}, "table"),
+    return problems(with("slots", {{"m.json", file}}, {.name = "table"}),
                     R"(, "section": "table", "maps": {"tables": {"file": "m.json"}})");
   };
   EXPECT_THAT(why(R"([{"key": 2, "value": "one"}])"), HasSubstr("has the indexes 0 to 1, and not 2"));
@@ -231,7 +288,7 @@ TEST(Programs, AreReadFromObjectsByWhomeverReadsFiles) {
   EXPECT_EQ(gpu::program_of(stage_of(*collected))->program, nullptr)
       << "what is in it is for who compiles it";
   ASSERT_EQ(sent.size(), 1u) << "and the object stays";
-  EXPECT_EQ(sent.begin()->first, program_key("f.o", "xdp/second"));
+  EXPECT_EQ(sent.begin()->first, program_key("f.o", {.name = "xdp/second"}));
   const auto read = parse(one, "p", read_files_of(sent));
   ASSERT_TRUE(read) << sentences(read);
   EXPECT_EQ(gpu::program_of(stage_of(*read))->program->name, "second");

@@ -191,6 +191,12 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
       }))
     report.notes.emplace_back(
         "it redirects packets: a policy's stage says which number is which interface (\"interfaces\")");
+  for (u32 i = 0; i < program.maps.size(); i++)
+    if (program.maps[i].type == BPF_MAP_TYPE_PROG_ARRAY &&
+        std::ranges::find(object.slots, i, &programs::Slot::map) == object.slots.end())
+      report.notes.push_back(
+          fmt::format("the object puts no programs into its map {}: a policy's stage does (\"programs\")",
+                      program.maps[i].name));
   report.helpers = reports_of(needs.helpers);
   report.map_types = reports_of(needs.map_types);
   report.kinds = reports_of(needs.kinds);
@@ -293,8 +299,8 @@ int check(const Arguments& arguments, Format format) {
   if (!mode) return fail(mode.error(), kUsage);
   const auto content = policy::read_files_from(".")(arguments.file);
   if (!content) return fail(content.error());
-  const auto object =
-      control::read_program_apart(**content, arguments.section, *mode == control::SeccompMode::filter);
+  const auto object = control::read_program_apart(**content, {.name = arguments.section},
+                                                  *mode == control::SeccompMode::filter);
   if (!object) return fail(fmt::format("{}: {}", arguments.file, object.error()));
   const auto needs = programs::needs_of(*object);
   auto report = report_of(arguments.file, *object, needs, arguments.verbose);

@@ -48,7 +48,7 @@ constexpr bool kSanitized = false;
 #endif
 
 // What there is to be handed over, or why there is nothing.
-kernel::Fd answer(std::string_view object, const std::string& name, const kernel::Fd& kernel_types) {
+kernel::Fd answer(std::string_view object, const programs::Choice& which, const kernel::Fd& kernel_types) {
   const auto read_types = [&] {
     std::vector<std::byte> all;
     constexpr std::size_t kAtOnce = std::size_t{1} << 20, kMost = std::size_t{64} << 20;
@@ -61,7 +61,7 @@ kernel::Fd answer(std::string_view object, const std::string& name, const kernel
     }
     return all;
   };
-  const auto program = programs::read_program(std::as_bytes(std::span(object)), name, read_types);
+  const auto program = programs::read_program(std::as_bytes(std::span(object)), which, read_types);
   auto memory = program ? programs::write_program(*program) : programs::write_refusal(program.error());
   if (!memory) return {};
   return *std::move(memory);
@@ -79,7 +79,7 @@ void limit_memory() {
 }
 
 // Nothing of the parent's is destroyed here: the process ends by _exit.
-[[noreturn]] void read_and_exit(kernel::Fd socket, std::string_view object, const std::string& name,
+[[noreturn]] void read_and_exit(kernel::Fd socket, std::string_view object, const programs::Choice& which,
                                 bool filter, pid_t parent) noexcept {
   const auto fail = [&](const std::string& why) {
     if (auto refused = programs::write_refusal(why)) {
@@ -119,7 +119,7 @@ void limit_memory() {
     if (auto restricted = restrict_compiler(); !restricted) fail(restricted.error());
   kernel::Fd read;
   try {
-    read = answer(object, name, kernel_types);
+    read = answer(object, which, kernel_types);
   } catch (const std::bad_alloc&) {
     _exit(kNoMemory);
   }
@@ -152,7 +152,8 @@ std::string end_of(pid_t child, bool too_long) {
 
 }  // namespace
 
-Result<ObjectProgram> read_program_apart(std::string_view object, const std::string& name, bool filter) {
+Result<ObjectProgram> read_program_apart(std::string_view object, const programs::Choice& which,
+                                         bool filter) {
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
     return Error(fmt::format("its reader cannot be started: {}", std::strerror(errno)));
@@ -162,7 +163,7 @@ Result<ObjectProgram> read_program_apart(std::string_view object, const std::str
   if (child < 0) return Error(fmt::format("its reader cannot be started: {}", std::strerror(errno)));
   if (child == 0) {
     own = kernel::Fd();
-    read_and_exit(std::move(others), object, name, filter, parent);
+    read_and_exit(std::move(others), object, which, filter, parent);
   }
   others = kernel::Fd();
   const auto end = Clock::now() + kLongest;
@@ -186,13 +187,14 @@ Result<ObjectProgram> read_program_apart(std::string_view object, const std::str
 }
 
 policy::ObjectReader object_reader() {
-  return [](std::string_view object, const std::string& section) -> tl::expected<std::string, std::string> {
-    const auto mode = seccomp_mode(std::getenv("XDPGPU_SECCOMP"));
-    if (!mode) return tl::unexpected(mode.error());
-    const auto program = read_program_apart(object, section, *mode == SeccompMode::filter);
-    if (!program) return tl::unexpected(program.error());
-    return programs::to_bytes(*program);
-  };
+  return
+      [](std::string_view object, const programs::Choice& which) -> tl::expected<std::string, std::string> {
+        const auto mode = seccomp_mode(std::getenv("XDPGPU_SECCOMP"));
+        if (!mode) return tl::unexpected(mode.error());
+        const auto program = read_program_apart(object, which, *mode == SeccompMode::filter);
+        if (!program) return tl::unexpected(program.error());
+        return programs::to_bytes(*program);
+      };
 }
 
 }  // namespace xdpgpu::control

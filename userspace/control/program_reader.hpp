@@ -15,7 +15,7 @@ namespace xdpgpu::control {
 
 // As programs::read_program does; what comes back has been checked on this side, too. filter: the process's
 // system calls are filtered. Forks: for a process of one thread.
-Result<programs::ObjectProgram> read_program_apart(std::string_view object, const std::string& name,
+Result<programs::ObjectProgram> read_program_apart(std::string_view object, const programs::Choice& which,
                                                    bool filter);
 
 // As policies' files have it (userspace/policy/policy.hpp): each object by itself. System calls are filtered

@@ -21,6 +21,7 @@
 #include "gpu/stages/stages.hpp"
 #include "userspace/compiler/programs/exchange.hpp"
 #include "userspace/control/forked.hpp"
+#include "userspace/policy/program_files.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -92,7 +93,8 @@ std::vector<NamedProgram> programs_of(const policy::Policy& policy, const compil
     for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
       const auto named = gpu::program_of(pipeline.stages[s]);
       if (!named) continue;
-      const auto at = source.files.find(policy::program_key(named->object, named->section));
+      const auto at = source.files.find(
+          policy::program_key(named->object, policy::choice_of(named->section, named->maps)));
       if (at == source.files.end()) continue;
       const bool known = std::any_of(all.begin(), all.end(), [&](const NamedProgram& one) {
         return one.bytes.data() == at->second.data();

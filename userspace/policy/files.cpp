@@ -130,12 +130,12 @@ class Directory {
     return content;
   }
   FileReader::Names list(const std::string& pattern) const { return list_files(path_, pattern); }
-  tl::expected<std::string, std::string> program(const std::string& name, const std::string& section,
+  tl::expected<std::string, std::string> program(const std::string& name, const programs::Choice& which,
                                                  const ObjectReader& read_object) {
     if (!read_object) return tl::unexpected(fmt::format("{}: no object is read here", name));
     auto object = read(name);
     if (!object) return object;
-    return read_object(*object, section).map_error([&](const std::string& why) {
+    return read_object(*object, which).map_error([&](const std::string& why) {
       return fmt::format("{}: {}", name, why);
     });
   }
@@ -153,8 +153,8 @@ FileReader::Text find_in(const FileContents& contents, const std::string& path) 
   return FileText(FileText(), &at->second);
 }
 FileReader::Text find_program_in(const FileContents& contents, const std::string& path,
-                                 const std::string& section) {
-  const auto at = contents.find(program_key(path, section));
+                                 const programs::Choice& which) {
+  const auto at = contents.find(program_key(path, which));
   if (at == contents.end())
     return tl::unexpected(fmt::format("the object {} did not come with the policy", path));
   return FileText(FileText(), &at->second);
@@ -168,7 +168,12 @@ std::string too_much_with(const std::string& path, u64 most) {
       most >> 20);
 }
 
-std::string program_key(const std::string& path, const std::string& section) { return path + '\0' + section; }
+std::string program_key(const std::string& path, const programs::Choice& which) {
+  std::string key = path + '\0' + which.name;
+  for (const programs::NamedSlot& slot : which.slots)
+    key += fmt::format("{}{}{}{}{}{}", '\0', slot.map, '\0', slot.slot, '\0', slot.to);
+  return key;
+}
 
 FileReader read_files_from(std::string directory, ObjectReader read_object) {
   const auto from = std::make_shared<Directory>(std::move(directory), kMaxFilesBytes);
@@ -179,8 +184,8 @@ FileReader read_files_from(std::string directory, ObjectReader read_object) {
   return {[from, text_of](const std::string& path) { return text_of(from->read(path)); },
           [from](const std::string& pattern) { return from->list(pattern); },
           [from, text_of, read_object = std::move(read_object)](const std::string& path,
-                                                                const std::string& section) {
-            return text_of(from->program(path, section, read_object));
+                                                                const programs::Choice& which) {
+            return text_of(from->program(path, which, read_object));
           }};
 }
 
@@ -192,16 +197,16 @@ FileReader read_files_of(FileContents contents) {
   };
   return {[kept, shared](const std::string& path) { return shared(find_in(*kept, path)); },
           [kept](const std::string& pattern) { return list_in(*kept, pattern); },
-          [kept, shared](const std::string& path, const std::string& section) {
-            return shared(find_program_in(*kept, path, section));
+          [kept, shared](const std::string& path, const programs::Choice& which) {
+            return shared(find_program_in(*kept, path, which));
           }};
 }
 
 FileReader read_files_in(const FileContents& contents) {
   return {[&contents](const std::string& path) { return find_in(contents, path); },
           [&contents](const std::string& pattern) { return list_in(contents, pattern); },
-          [&contents](const std::string& path, const std::string& section) {
-            return find_program_in(contents, path, section);
+          [&contents](const std::string& path, const programs::Choice& which) {
+            return find_program_in(contents, path, which);
           }};
 }
 
@@ -217,8 +222,8 @@ FileReader collect_files_from(std::string directory, FileContents& contents, u64
   return {[from, keep](const std::string& path) { return keep(path, from->read(path)); },
           [from](const std::string& pattern) { return from->list(pattern); },
           [from, keep, read_object = std::move(read_object)](const std::string& path,
-                                                             const std::string& section) {
-            return keep(program_key(path, section), from->program(path, section, read_object));
+                                                             const programs::Choice& which) {
+            return keep(program_key(path, which), from->program(path, which, read_object));
           }};
 }
 

@@ -385,11 +385,14 @@ std::string why_no_contents(const Map& map) {
     case BPF_MAP_TYPE_DEVMAP_HASH:
     case BPF_MAP_TYPE_ARRAY_OF_MAPS:
       break;
+    case BPF_MAP_TYPE_PROG_ARRAY:
+      return "is an array of programs, and has no file: give \"programs\"";
     case BPF_MAP_TYPE_LPM_TRIE:
       if (map.key_bytes > 4) break;
       [[fallthrough]];
     default:
-      return "is none that begins with something: arrays, hashes, tries, devmaps and arrays of maps do";
+      return "is none that begins with what is in a file: arrays, hashes, tries, devmaps and arrays of maps "
+             "do";
   }
   return map.key_bytes == 0 || map.value_bytes == 0 || (is_array(map) && map.key_bytes != 4)
              ? "has keys and values as maps of its type do not have them"

@@ -59,8 +59,8 @@ class PolicyReader {
           [this](const Place& place) { return map_file(place); },
           [this](const Place& place) { return rule_files(place); },
           [this](const std::string& path) { return named_by_rules(path); },
-          [this](const Place& place, const std::string& path, const std::string& section) {
-            return program(place, path, section);
+          [this](const Place& place, const std::string& path, const programs::Choice& which) {
+            return program(place, path, which);
           });
     if (auto entries = fields.get("management")) management(*entries);
     if (auto rates = fields.get("rates")) read_rates(report_, *rates, policy_.rates);
@@ -226,8 +226,9 @@ class PolicyReader {
     return NamedFile{std::move(path), *std::move(content)};
   }
   // Whatever the longest file may be: which stage it makes hangs on what is in it.
-  std::optional<FileText> program(const Place& place, const std::string& path, const std::string& section) {
-    auto content = files_.program(path, section);
+  std::optional<FileText> program(const Place& place, const std::string& path,
+                                  const programs::Choice& which) {
+    auto content = files_.program(path, which);
     if (!content) {
       report_.at(place, content.error());
       return std::nullopt;
@@ -238,8 +239,7 @@ class PolicyReader {
       return std::nullopt;
     }
     files_left_ -= (*content)->size();
-    hash_.add(path);
-    hash_.add(section);
+    hash_.add(program_key(path, which));
     hash_.add(**content);
     return *std::move(content);
   }

@@ -23,6 +23,7 @@
 
 #include "gpu/stages/stages.hpp"
 #include "maps/tables.h"
+#include "userspace/compiler/programs/object.hpp"
 
 namespace xdpgpu::policy {
 
@@ -243,7 +244,7 @@ class FileReader {
  public:
   using Text = tl::expected<FileText, std::string>;
   using Names = tl::expected<std::vector<std::string>, std::string>;
-  using Program = std::function<Text(const std::string& path, const std::string& section)>;
+  using Program = std::function<Text(const std::string& path, const programs::Choice& which)>;
   FileReader(std::function<Text(const std::string&)> read, std::function<Names(const std::string&)> list,
              Program program = {})
       : read_(std::move(read)), list_(std::move(list)), program_(std::move(program)) {}
@@ -252,11 +253,10 @@ class FileReader {
   // The paths, in their order, of the files that are like a pattern (glob(7)) in its last part; at least one,
   // at most kMaxPatternFiles.
   Names list(const std::string& pattern) const { return list_(pattern); }
-  // Of an eBPF object the program that `section` names, as userspace/compiler/programs/exchange.hpp has it;
-  // an empty name: the object's only one. nullptr: as above.
-  Text program(const std::string& path, const std::string& section) const {
+  // Of an eBPF object a program, as userspace/compiler/programs/exchange.hpp has it. nullptr: as above.
+  Text program(const std::string& path, const programs::Choice& which) const {
     if (!program_) return tl::unexpected(path + ": no object is read here");
-    return program_(path, section);
+    return program_(path, which);
   }
 
  private:
@@ -268,11 +268,11 @@ class FileReader {
 using FileContents = std::map<std::string, std::string>;
 
 // Of a program of an object among files. No path is like it.
-std::string program_key(const std::string& path, const std::string& section);
+std::string program_key(const std::string& path, const programs::Choice& which);
 // Makes what FileReader::program() gives of an object's bytes. The error is a sentence behind the object's
 // name.
 using ObjectReader = std::function<tl::expected<std::string, std::string>(std::string_view object,
-                                                                          const std::string& section)>;
+                                                                          const programs::Choice& which)>;
 
 // Reads regular files (symbolic links are followed), relative paths starting at `directory`. FIFOs,
 // devices, directories, files over kMaxFileBytes and what makes all of them over kMaxFilesBytes are refused

@@ -42,18 +42,25 @@ std::string names_of(const std::vector<gpu::programs::Map>& maps) {
 
 }  // namespace
 
+programs::Choice choice_of(const std::string& section, const std::vector<gpu::ProgramMapFile>& maps) {
+  programs::Choice which{.name = section};
+  for (const auto& map : maps)
+    for (const auto& tail : map.programs) which.slots.push_back({map.name, tail.index, tail.program});
+  return which;
+}
+
 void read_program_files(Report& report, const Place& stage, const ProgramNames& names,
                         const ProgramReaders& readers, std::shared_ptr<const gpu::programs::Program>& program,
                         std::shared_ptr<const std::vector<gpu::ProgramMapContents>>& contents) {
   if (names.object.empty()) return;  // that has been said
   const Place object = member_of(stage, "object");
-  const auto bytes = readers.programs(object, names.object, names.section);
   const Place all = member_of(stage, "maps");
   std::vector<std::optional<NamedFile>> files;
   for (const auto& map : names.maps) {
     const Place entry = member_of(all, map.name);
     files.push_back(map.file.empty() ? std::nullopt : readers.files(member_of(entry, "file")));
   }
+  const auto bytes = readers.programs(object, names.object, choice_of(names.section, names.maps));
   if (!bytes || *bytes == nullptr) return;
   auto read = programs::from_bytes(**bytes);
   if (!read) return report.at(object, fmt::format("{}: {}", names.object, read.error()));
@@ -66,6 +73,12 @@ void read_program_files(Report& report, const Place& stage, const ProgramNames& 
   bool whole = true;
   for (std::size_t i = 0; i < names.maps.size(); i++) {
     const Place entry = member_of(all, names.maps[i].name);
+    if (names.maps[i].programs.empty() && names.maps[i].file.empty()) {
+      report.at(entry,
+                "says nothing of what the map has: give \"file\", or, of an array of programs, the "
+                "\"programs\" that it has");
+      continue;
+    }
     const auto map = std::find_if(maps.begin(), maps.end(),
                                   [&](const auto& one) { return one.name == names.maps[i].name; });
     if (map == maps.end()) {
@@ -73,6 +86,7 @@ void read_program_files(Report& report, const Place& stage, const ProgramNames& 
                                    names.maps[i].name, names_of(maps)));
       continue;
     }
+    if (!names.maps[i].programs.empty() && names.maps[i].file.empty()) continue;  // read with the object
     if (const auto why = why_no_contents(*map); !why.empty()) {
       report.at(entry, fmt::format("the map {} {}", map->name, why));
       continue;

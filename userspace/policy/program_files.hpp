@@ -25,6 +25,9 @@ struct ProgramReaders {
   const NamedFileReader& files;
 };
 
+// Which of the object's programs it is, with what the policy puts into its prog_arrays.
+programs::Choice choice_of(const std::string& section, const std::vector<gpu::ProgramMapFile>& maps);
+
 // Reads them into `program` and `contents`; `stage` is the object that names them. What is wrong is reported
 // where it is named, and in a map's file by line. Where what is in them was not asked for they stay as they
 // are.

@@ -103,7 +103,7 @@ using PathReader = std::function<FileReader::Text(const std::string&)>;
 // Reads a program of the object that is named at a place (FileReader::program()); nothing where that fails,
 // having reported it.
 using NamedProgramReader = std::function<std::optional<FileText>(const Place& object, const std::string& path,
-                                                                 const std::string& section)>;
+                                                                 const programs::Choice& which)>;
 
 // Calls `each` for every element of an array, which must not be empty, or for the value itself.
 template <class F>

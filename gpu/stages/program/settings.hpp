@@ -75,6 +75,7 @@ struct ProgramInterface {
   bool operator==(const ProgramInterface&) const = default;
 };
 inline constexpr u32 kMostIfindex = 0x7fffffff;
+inline constexpr u32 kMostProgramTails = 1024, kMostTailIndex = 65'535;
 
 struct ProgramSettings {
   std::string object;   // the object's file, relative to the policy
@@ -101,7 +102,19 @@ inline constexpr u32 kLeastPacketSteps = 64, kMostPacketSteps = 65'536;
 template <class Table>
 void fields_of(Table& table, SettingsLike<ProgramMapFile> auto& map) {
   table.file("file", map.file, "File of what the map has at first, relative to the policy.",
-             Say{.required = true});
+             Say{.shown = !map.file.empty()});
+  table.array("programs", map.programs, 0, kMostProgramTails, "a program",
+              "What an array of programs has, which the program goes on with by bpf_tail_call: programs of "
+              "the same object, in the place of those that the object says.",
+              Say{.shown = !map.programs.empty()});
+  table.any_of({"file", "programs"},
+               "says nothing of what the map has: give \"file\", or, of an array of programs, \"programs\"");
+}
+
+template <class Table>
+void fields_of(Table& table, SettingsLike<ProgramTail> auto& one) {
+  table.integer("index", one.index, 0, kMostTailIndex, "Its place in the array.", Say{.required = true});
+  table.text("program", one.program, "The name of its function in the object.", Say{.required = true});
 }
 
 template <class Table>
@@ -125,12 +138,11 @@ void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
   table.text("section", s.section,
              "Section of the program in the object, such as \"xdp\"; without it the object has one program.",
              Say{.shown = !s.section.empty()});
-  table.by_name(
-      "maps", s.maps, 0, 64, "the first contents of a map",
-      "What maps of the program have at first, by their names in the object: a file each, as "
-      "`bpftool map dump -j` prints a map, or with numbers and addresses in the place of bytes; and, in "
-      "an array of maps, with their names or entries.",
-      Say{.shown = !s.maps.empty()});
+  table.by_name("maps", s.maps, 0, 64, "the first contents of a map",
+                "What maps of the program have at first, by their names in the object: a file each, as "
+                "`bpftool map dump -j` prints a map, or with numbers and addresses in the place of bytes; in "
+                "an array of maps, with their names or entries; and programs, in an array of programs.",
+                Say{.shown = !s.maps.empty()});
   table.array("interfaces", s.interfaces, 0, XG_MAX_PORTS, "an interface",
               "What interfaces are called in the program: the numbers that it redirects to, that its devmaps "
               "have, and that it finds in ingress_ifindex. They need not be the host's own numbers.",

@@ -228,12 +228,6 @@ std::vector<MapPlace> places(const btf* types) {
   return all;
 }
 
-// What a map begins with, by names.
-struct NamedSlot {
-  std::string map;
-  u64 slot = 0;
-  std::string to;
-};
 Result<std::vector<NamedSlot>> slots_of(const ElfObject& elf, const btf* types) {
   std::vector<NamedSlot> slots;
   const auto all = elf.pointers.empty() ? std::vector<MapPlace>() : places(types);
@@ -265,6 +259,41 @@ Result<std::vector<Instruction>> instructions_of(const bpf_program* program) {
   for (const bpf_insn& one : all)
     instructions.push_back({one.code, one.dst_reg, one.src_reg, one.off, one.imm});
   return instructions;
+}
+
+// What maps begin with, where `asked` says what those that it names have, all of them prog_arrays.
+std::vector<NamedSlot> slots_with(std::vector<NamedSlot> slots, const std::vector<NamedSlot>& asked) {
+  std::erase_if(slots, [&](const NamedSlot& one) {
+    return std::ranges::find(asked, one.map, &NamedSlot::map) != asked.end();
+  });
+  slots.insert(slots.end(), asked.begin(), asked.end());
+  return slots;
+}
+// Whether an object can have it so. The error is a sentence.
+Result<void> check_asked(const std::vector<NamedSlot>& asked, const std::vector<ObjectMap>& maps,
+                         bpf_object* object) {
+  for (const NamedSlot& slot : asked) {
+    const auto map =
+        std::ranges::find_if(maps, [&](const ObjectMap& one) { return one.map.name == slot.map; });
+    if (map == maps.end()) return Error(fmt::format("it has no map {}", slot.map));
+    if (map->map.type != BPF_MAP_TYPE_PROG_ARRAY)
+      return Error(fmt::format("its map {} is no array of programs, and has none", slot.map));
+    if (slot.slot >= map->map.entries)
+      return Error(fmt::format("its map {} has the indexes 0 to {}, and not {}", slot.map,
+                               map->map.entries - 1, slot.slot));
+    std::vector<bpf_program*> all;
+    bpf_program* one = nullptr;
+    bpf_object__for_each_program(one, object) if (is_xdp(one) && !is_of_a_map(one)) all.push_back(one);
+    if (std::ranges::none_of(
+            all, [&](const bpf_program* program) { return text(bpf_program__name(program)) == slot.to; }))
+      return Error(
+          fmt::format("it has no XDP program {} for its map {}; it has {}", slot.to, slot.map, listed(all)));
+    if (std::ranges::count_if(asked, [&](const NamedSlot& other) {
+          return other.map == slot.map && other.slot == slot.slot;
+        }) > 1)
+      return Error(fmt::format("index {} of its map {} is to be two programs", slot.slot, slot.map));
+  }
+  return {};
 }
 
 // Of the tails those that the program may come to, by maps that it or one of them names.
@@ -349,7 +378,7 @@ Result<void> check(const ObjectProgram& object) {
   return {};
 }
 
-Result<ObjectProgram> read_program(std::span<const std::byte> object, const std::string& name,
+Result<ObjectProgram> read_program(std::span<const std::byte> object, const Choice& which,
                                    const KernelTypes& kernel_types) {
   if (object.size() > kMostObjectBytes)
     return Error(fmt::format("it is of more than {} MiB", kMostObjectBytes >> 20));
@@ -364,10 +393,14 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const std:
   if (!opened) return Error(fmt::format("libbpf cannot read it: {}", cause(errno)));
   const btf* const types = bpf_object__btf(opened.get());
   if (auto right = check_externs(types, *elf); !right) return Error(std::move(right.error()));
-  auto chosen = choose(opened.get(), name);
+  auto chosen = choose(opened.get(), which.name);
   if (!chosen) return Error(std::move(chosen.error()));
   auto slots = slots_of(*elf, types);
   if (!slots) return Error(std::move(slots.error()));
+  auto maps = definitions(opened.get());
+  if (auto right = check_asked(which.slots, maps, opened.get()); !right)
+    return Error(std::move(right.error()));
+  *slots = slots_with(*std::move(slots), which.slots);
   // Whatever a map begins with may be gone on with. Which of them are is known when all are relocated.
   std::vector<bpf_program*> tails;
   bpf_program* one = nullptr;
@@ -376,7 +409,9 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const std:
         one != *chosen && is_xdp(one) && !is_of_a_map(one) &&
         std::ranges::find(*slots, text(bpf_program__name(one)), &NamedSlot::to) != slots->end();
     (void)bpf_program__set_autoload(one, one == *chosen || is_tail);
-    if (is_tail) tails.push_back(one);
+    if (!is_tail) continue;
+    (void)bpf_program__set_type(one, BPF_PROG_TYPE_XDP);
+    tails.push_back(one);
   }
   (void)bpf_program__set_type(*chosen, BPF_PROG_TYPE_XDP);
   if (tails.size() > kMostTails)
@@ -393,7 +428,6 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const std:
                                    text(bpf_program__name(tail)), kernel_types);
         !right)
       return Error(fmt::format("its program {} {}", text(bpf_program__name(tail)), right.error()));
-  auto maps = definitions(opened.get());
   // Loading, by a program for the kernel that libbpf writes instead of doing it: nobody runs that one.
   gen_loader_opts nobodys{};
   nobodys.sz = sizeof(nobodys);

@@ -28,6 +28,21 @@ struct Slot {
   bool operator==(const Slot&) const = default;
 };
 
+// As Slot, by names.
+struct NamedSlot {
+  std::string map;
+  u64 slot = 0;
+  std::string to;
+  bool operator==(const NamedSlot&) const = default;
+};
+
+// Which of an object's programs.
+struct Choice {
+  std::string name{};  // its function's, or its section's where that has one program; empty: the only one
+  // What prog_arrays have: of the maps that are named here, in the place of what the object says of them.
+  std::vector<NamedSlot> slots{};
+};
+
 struct ObjectProgram {
   Program program;                 // within its bounds; of the object's maps it has those that it names
   std::string section;             // where it stood in the object
@@ -43,13 +58,12 @@ using KernelTypes = std::function<std::vector<std::byte>()>;
 // Whether all that is said of a program is within its bounds, and the program itself.
 Result<void> check(const ObjectProgram& object);
 
-// Reads the XDP program of the object that `name` names: a function, or a section with one program. An empty
-// name: the object's only one. Whole objects are of at most kMostObjectBytes. kernel_types is asked where the
-// program wants to be fitted to the kernel's structures. The error is a sentence; it may quote names of the
-// object as they are.
+// Reads an XDP program of the object. Whole objects are of at most kMostObjectBytes. kernel_types is asked
+// where the program wants to be fitted to the kernel's structures. The error is a sentence; it may quote
+// names of the object, and those that were asked for, as they are.
 //
 // Nothing is asked of the kernel. libbpf's log is taken over (userspace/kernel/logging.hpp).
-Result<ObjectProgram> read_program(std::span<const std::byte> object, const std::string& name,
+Result<ObjectProgram> read_program(std::span<const std::byte> object, const Choice& which,
                                    const KernelTypes& kernel_types = {});
 
 }  // namespace xdpgpu::programs
