@@ -111,6 +111,46 @@ TEST_F(CliProgram, ThatTheKernelRefusesIsRefusedWithItsWords) {
   EXPECT_THAT(text.err, HasSubstr("invalid access to packet"));
 }
 
+TEST_F(CliProgram, SaysWhatAPacketCosts) {
+  const auto text = run({"program", "check", object("everything")});
+  EXPECT_THAT(text.out, testing::ContainsRegex("A packet costs [0-9.]+ ns on cpu, in batches of 1024\n"));
+  EXPECT_THAT(text.out, HasSubstr("These packets are made up: TCP and UDP, IPv4 and IPv6, to any port, "));
+  const auto measured = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"program", "check", object("everything"), "-o", "json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  };
+  const Json one = Json::parse(measured({}).out);
+  EXPECT_EQ(one.at("packets"), "made up");
+  ASSERT_EQ(one.at("cost").size(), 1u);
+  EXPECT_EQ(one.at("cost").at(0).at("device"), "cpu");
+  EXPECT_GT(one.at("cost").at(0).at("nanoseconds").get<double>(), 1.0);
+  // Every one that there is, software Vulkan among them.
+  const Json all = Json::parse(measured({"--device", "all"}).out);
+  std::size_t usable = 0;
+  for (const auto& device : Json::parse(run({"devices", "-o", "json"}).out))
+    usable += device.at("usable").get<bool>();
+  EXPECT_EQ(all.at("cost").size(), usable);
+}
+
+TEST_F(CliProgram, IsMeasuredWithACapturesPackets) {
+  const auto check = [&](const std::string& capture) {
+    return run({"program", "check", object("everything"), "--packets", capture});
+  };
+  const std::string head("\xd4\xc3\xb2\xa1\2\0\4\0\0\0\0\0\0\0\0\0\0\0\4\0\1\0\0\0", 24);
+  const std::string packet = std::string("\0\0\0\0\0\0\0\0\x3c\0\0\0\x3c\0\0\0", 16) + std::string(60, 'x');
+  const auto own = check(file("own.pcap", head + packet));
+  EXPECT_EQ(own.status, 0) << own.err;
+  EXPECT_THAT(own.out, HasSubstr("These packets are those of " + file("own.pcap", head + packet)));
+  const auto empty = check(file("empty.pcap", head));
+  EXPECT_EQ(empty.status, 1);
+  EXPECT_THAT(empty.err, HasSubstr("empty.pcap has no packet: name a capture that has some"));
+  EXPECT_EQ(check(file("none.pcap", "")).status, 1);
+  const auto device = run({"program", "check", object("everything"), "--device", "cuda:77"});
+  EXPECT_EQ(device.status, 1);
+  EXPECT_THAT(device.err, HasSubstr("what a packet costs on cuda:77: "));
+}
+
 TEST_F(CliProgram, IsNamedWhereThereAreSeveral) {
   const auto any = run({"program", "check", object("several")});
   EXPECT_EQ(any.status, 1);
@@ -123,6 +163,8 @@ TEST_F(CliProgram, IsNamedWhereThereAreSeveral) {
     EXPECT_THAT(one.out, HasSubstr("Nothing that it needs is missing\n"));
     EXPECT_EQ(one.status, 0) << one.err;
   }
+  EXPECT_THAT(run({"program", "check", object("several"), "--section", "first"}).out,
+              HasSubstr("Note: the object puts no programs into its map next: a policy's stage does"));
 }
 
 TEST_F(CliProgram, ThatRedirectsNeedsInterfacesOfThePolicy) {

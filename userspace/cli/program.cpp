@@ -17,6 +17,7 @@
 #include "userspace/compiler/programs/needs.hpp"
 #include "userspace/compiler/refusal.hpp"
 #include "userspace/control/describe.hpp"
+#include "userspace/control/program_cost.hpp"
 #include "userspace/control/program_reader.hpp"
 #include "userspace/control/seccomp.hpp"
 #include "userspace/kernel/verifier.hpp"
@@ -29,6 +30,8 @@ using control::counted;
 
 struct Arguments {
   std::string file, section;
+  std::vector<std::string> devices{"cpu"};
+  std::string packets;  // a capture's name
   bool verbose = false;
 };
 
@@ -83,6 +86,17 @@ struct RunReport {
     field("cuda", self.cuda);
   }
 };
+// What a packet costs.
+struct CostReport {
+  std::string device;
+  double nanoseconds = 0;
+  u32 batch = 0;
+  static void fields(auto& self, auto& field) {
+    field("device", self.device);
+    field("nanoseconds", self.nanoseconds);
+    field("batch", self.batch);
+  }
+};
 struct CheckReport {
   std::string file, program, section, license;
   bool fragments = false;
@@ -92,6 +106,8 @@ struct CheckReport {
   std::vector<NeedReport> helpers, map_types, kinds;
   std::vector<std::string> missing, notes;
   RunReport run;
+  std::string packets;  // those of the cost: a capture's name, or "made up"
+  std::vector<CostReport> cost;
   VerifierReport verifier;
   std::optional<compiler::Problem> error{};  // why the exit status is not 0
   std::vector<std::string> code;             // with -v
@@ -111,6 +127,8 @@ struct CheckReport {
     field("missing", self.missing);
     field("notes", self.notes);
     field("run", self.run);
+    field("packets", self.packets);
+    field("cost", self.cost);
     field("verifier", self.verifier);
     field("error", self.error);
     field("code", self.code);
@@ -183,6 +201,8 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                      .missing = programs::missing_of(object, needs),
                      .notes = object.notes,
                      .run = {},
+                     .packets = {},
+                     .cost = {},
                      .verifier = {},
                      .code = {}};
   for (const auto& tail : program.tails) report.tails.push_back(tail.name);
@@ -223,10 +243,14 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
   return report;
 }
 
+gpu::Result<std::shared_ptr<const gpu::Pipelines>> compiled(const gpu::StageSettings& stage) {
+  return gpu::Pipelines::compile({{.name = "check", .stages = {stage}, .inner = false}});
+}
+
 // Whether its instructions can be made into a GPU's. That this build and this host have what it takes for
 // that is said elsewhere.
 std::optional<std::string> how_cuda_runs(const gpu::StageSettings& stage) {
-  const auto pipelines = gpu::Pipelines::compile({{.name = "check", .stages = {stage}, .inner = false}});
+  const auto pipelines = compiled(stage);
   if (!pipelines) return std::nullopt;
   for (const auto& program : gpu::programs::programs_of(**pipelines))
     if (const auto source = gpu::programs::translated(program); !source)
@@ -245,6 +269,34 @@ void say_how_it_runs(const programs::ObjectProgram& object, CheckReport& report)
     const gpu::programs::Taken taken = gpu::programs::how_taken(object.program);
     report.run = {word_of(taken.how), taken.why, how_cuda_runs(*stage)};
   }
+}
+
+// Nothing is measured of a program that lacks something.
+control::Result<void> measure(const programs::ObjectProgram& object, const Arguments& arguments,
+                              CheckReport& report) {
+  const auto stage = gpu::stage_with(std::make_shared<const programs::Program>(object.program));
+  if (!stage || !report.missing.empty()) return {};
+  const auto pipelines = compiled(*stage);
+  if (!pipelines) return control::Error(pipelines.error());
+  std::vector<std::string> devices;
+  for (const auto& name : arguments.devices) {
+    if (name != "all") {
+      devices.push_back(name);
+      continue;
+    }
+    for (const auto& info : gpu::list_devices())
+      if (info.usable) devices.push_back(info.name);
+  }
+  auto frames = arguments.packets.empty() ? control::Result<control::CostFrames>(control::made_up_frames())
+                                          : control::frames_of_capture(arguments.packets);
+  if (!frames) return control::Error(frames.error());
+  report.packets = arguments.packets.empty() ? "made up" : arguments.packets;
+  for (const auto& device : devices) {
+    auto cost = control::cost_on(device, *pipelines, *frames);
+    if (!cost) return control::Error(fmt::format("what a packet costs on {}: {}", device, cost.error()));
+    report.cost.push_back({cost->device, cost->nanoseconds, cost->batch});
+  }
+  return {};
 }
 
 std::string names_text(const char* what, const std::vector<NeedReport>& needs) {
@@ -285,6 +337,13 @@ std::string text_of(const CheckReport& report, const std::vector<programs::MapNe
                         report.run.why);
     if (report.run.cuda) text += fmt::format("On CUDA it is {}\n", *report.run.cuda);
   }
+  for (const auto& one : report.cost)
+    text += fmt::format("A packet costs {:.{}f} ns on {}, in batches of {}\n", one.nanoseconds,
+                        one.nanoseconds < 100 ? 1 : 0, one.device, one.batch);
+  if (!report.cost.empty())
+    text += fmt::format("These packets are {}, and maps have what the object says\n",
+                        report.packets == "made up" ? "made up: TCP and UDP, IPv4 and IPv6, to any port"
+                                                    : fmt::format("those of {}", report.packets));
   if (report.verifier.said == "takes")
     text += "The kernel's verifier takes it\n";
   else if (report.verifier.said == "refuses")
@@ -317,6 +376,8 @@ int check(const Arguments& arguments, Format format) {
   else if (!report.missing.empty())
     report.error = {.message = fmt::format("{} needs what is missing: {}", report.program,
                                            fmt::join(report.missing, "; "))};
+  if (const auto measured = measure(*object, arguments, report); !measured && !report.error)
+    report.error = {.message = measured.error()};
   if (report.error) report.error->file = arguments.file;
   if (format == Format::json)
     print_record(report);
@@ -337,7 +398,7 @@ void add(CLI::App& app, Chosen& chosen) {
       "The object is one that clang -target bpf makes. Of its XDP program it says what instructions, "
       "helpers and maps that has, what of those is missing, whether a policy's stage runs it on many packets "
       "at a time, on many and counts, or on one after the other, and why, whether it is translated for CUDA, "
-      "and whether the kernel's verifier takes it. The program is "
+      "what a packet costs, measured, and whether the kernel's verifier takes it. The program is "
       "attached to nothing. The object is read by a process "
       "without privileges.\n"
       "Exit status 1 if something is missing, the verifier refuses it, or it is not asked of such a program "
@@ -350,6 +411,15 @@ void add(CLI::App& app, Chosen& chosen) {
                    "The program: its function's name, or its section's where that has one; default: the only "
                    "XDP program that there is")
       ->type_name("NAME");
+  command
+      ->add_option(
+          "--device", arguments->devices,
+          "What a packet costs on these devices (xdpgpu devices); all: on each that can be used here")
+      ->type_name("NAME")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--packets", arguments->packets, "A capture, whose first packets are measured with")
+      ->type_name("FILE");
   command->add_flag("-v,--verbose", arguments->verbose, "Each instruction, too");
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [arguments, format] { return check(*arguments, *format); });
