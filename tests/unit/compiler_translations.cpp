@@ -6,11 +6,19 @@
 
 #include <elf.h>
 #include <gmock/gmock.h>
+#include <linux/bpf.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "gpu/pipelines.hpp"
+#include "gpu/stages/stages.hpp"
 #include "userspace/compiler/compiler.hpp"
 
 namespace xdpgpu::compiler {
@@ -128,6 +136,48 @@ TEST(CompilerTranslations, OfASourceCanBeLinked) {
     EXPECT_NE(std::string_view(cubin->data(), cubin->size()).find("xg_program_0123456789abcdef"),
               std::string_view::npos);
   }
+}
+
+// One that has no code but returns.
+Decoded smallest_program() {
+  gpu::programs::Program program;
+  program.name = "passes";
+  program.license = "GPL";
+  program.instructions = {{.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .destination = 0, .immediate = 2},
+                          {.opcode = BPF_JMP | BPF_EXIT}};
+  const auto stage = gpu::stage_with(std::make_shared<const gpu::programs::Program>(program)).value();
+  const auto pipelines = gpu::Pipelines::compile({{.name = "p", .stages = {stage}, .inner = false}}).value();
+  return gpu::programs::programs_of(*pipelines).at(0);
+}
+// What one compiler has made is found by the next one, which makes nothing.
+TEST(CompilerTranslations, AreKeptForTheNextCompiler) {
+  if (const auto loaded = load_translator(); !loaded) GTEST_SKIP() << loaded.error();
+  u32 architecture = 0;
+  for (const u32 known : {75u, 80u, 86u, 89u, 90u, 100u, 120u})
+    if (gpu::linkable_code(known)) architecture = known;
+  if (architecture == 0) GTEST_SKIP() << "this build has no machine code to link programs to";
+  std::string home = testing::TempDir() + "xdpgpu-translations-XXXXXX";
+  ASSERT_NE(mkdtemp(home.data()), nullptr);
+  const auto folder = DiskCache::open(home + "/cache").value();
+  int fds[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+  const kernel::Fd broker(fds[0]), compiler(fds[1]);
+  const std::vector<Decoded> programs{smallest_program()};
+  const auto translated = [&] {
+    return Translations(KeptCode(folder, kernel::Fd(dup(compiler.get())))).translate(programs, architecture);
+  };
+  const auto first = translated();
+  ASSERT_TRUE(first) << first.error();
+  ASSERT_TRUE(keep_what_came(broker.get(), folder));
+  ASSERT_EQ(folder.ids().size(), 1u);
+  const auto second = translated();
+  ASSERT_TRUE(second) << second.error();
+  EXPECT_EQ(second->id, first->id);
+  EXPECT_EQ(second->modules, first->modules);
+  char note[64];
+  EXPECT_EQ(recv(broker.get(), note, sizeof(note), MSG_DONTWAIT), 36) << "it says that it has used it";
+  EXPECT_LT(recv(broker.get(), note, sizeof(note), MSG_DONTWAIT), 0) << "and sends nothing to be kept";
+  std::filesystem::remove_all(home);
 }
 
 TEST(CompilerTranslations, WhatIsWrongWithASourceIsOneLine) {

@@ -107,8 +107,8 @@ Result<kernel::Fd> Compiler::translate(const TranslationOrder& order) {
   return code ? write_code_answer(*code) : write_answer(refusal(code.error()));
 }
 
-int serve(int socket, Takes takes) noexcept try {
-  Compiler compiler(takes);
+int serve(int socket, Takes takes, KeptCode kept) noexcept try {
+  Compiler compiler(takes, std::move(kept));
   while (true) {
     const kernel::Fd order = receive(socket);
     if (!order) return 0;

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include "userspace/compiler/exchange.hpp"
 #include "userspace/compiler/translations.hpp"
@@ -18,7 +19,8 @@ enum class Takes { everything, orders_for_code };
 
 class Compiler {
  public:
-  explicit Compiler(Takes takes = Takes::everything) : takes_(takes) {}
+  explicit Compiler(Takes takes = Takes::everything, KeptCode kept = {})
+      : takes_(takes), translations_(std::move(kept)) {}
   // Throws nothing but std::bad_alloc, where there is not even memory to say that there is none.
   Result<kernel::Fd> answer(const kernel::Fd& order);
 
@@ -38,7 +40,7 @@ class Compiler {
 };
 
 // The compiler's life: answers until the other side of the socket is closed. Returns the exit status.
-int serve(int socket, Takes takes) noexcept;
+int serve(int socket, Takes takes, KeptCode kept = {}) noexcept;
 
 // Why there is no answer. The compiler is not there any more then.
 enum class NoAnswer {

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sodium.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,6 +63,15 @@ bool write_all(int fd, std::span<const std::byte> from) {
   return true;
 }
 
+template <class Act>
+void for_each_name(int folder, const Act& act) {
+  const int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (again < 0) return;
+  const std::unique_ptr<DIR, int (*)(DIR*)> all(fdopendir(again), closedir);
+  if (all == nullptr) return (void)close(again);
+  while (const dirent* const entry = readdir(all.get())) act(std::string(&entry->d_name[0]));
+}
+
 }  // namespace
 
 tl::expected<DiskCache, std::string> DiskCache::open(const std::string& folder, u64 most) {
@@ -80,7 +90,20 @@ tl::expected<DiskCache, std::string> DiskCache::open(const std::string& folder, 
   return DiskCache(folder, std::move(fd), most);
 }
 
-std::optional<std::vector<std::byte>> DiskCache::find(const ArtifactId& id) const {
+std::vector<ArtifactId> DiskCache::ids() const {
+  std::vector<ArtifactId> all;
+  for_each_name(folder_.get(), [&](const std::string& name) {
+    ArtifactId id{};
+    std::size_t length = 0;
+    if (name.size() == 2 * id.size() &&
+        sodium_hex2bin(id.data(), id.size(), name.data(), name.size(), nullptr, &length, nullptr) == 0 &&
+        length == id.size() && name == name_of(id))
+      all.push_back(id);
+  });
+  return all;
+}
+
+std::optional<std::vector<std::byte>> DiskCache::find(const ArtifactId& id, Use use) const {
   const kernel::Fd file(
       openat(folder_.get(), name_of(id).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat info {};
@@ -95,7 +118,7 @@ std::optional<std::vector<std::byte>> DiskCache::find(const ArtifactId& id) cons
   if (head.magic != kMagic || head.id != id || !read_all(file.get(), content) ||
       head.content != hash_of(content))
     return {};
-  (void)futimens(file.get(), nullptr);  // it was used
+  if (use == Use::now) (void)futimens(file.get(), nullptr);
   return content;
 }
 
@@ -125,19 +148,15 @@ void DiskCache::make_room(u64 bytes) const {
     u64 bytes;
     std::string name;
   };
-  const int again = openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (again < 0) return;
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(fdopendir(again), closedir);
-  if (all == nullptr) return (void)close(again);
   std::vector<File> files;
   u64 sum = bytes;
-  while (const dirent* const entry = readdir(all.get())) {
+  for_each_name(folder_.get(), [&](const std::string& name) {
     struct stat info {};
-    if (fstatat(folder_.get(), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(info.st_mode))
-      continue;
-    files.push_back({info.st_mtim, static_cast<u64>(info.st_size), entry->d_name});
+    if (fstatat(folder_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || S_ISDIR(info.st_mode))
+      return;
+    files.push_back({info.st_mtim, static_cast<u64>(info.st_size), name});
     sum += files.back().bytes;
-  }
+  });
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) {
     return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
   });

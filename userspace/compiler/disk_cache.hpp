@@ -24,8 +24,12 @@ class DiskCache {
   // than the process's user owns it or can write there.
   static tl::expected<DiskCache, std::string> open(const std::string& folder, u64 most = kMost);
 
+  // now: what is found was used, and stays longer.
+  enum class Use { none, now };
   // Nothing: it is not there, or not whole, or not ours.
-  std::optional<std::vector<std::byte>> find(const ArtifactId& id) const;
+  std::optional<std::vector<std::byte>> find(const ArtifactId& id, Use use = Use::now) const;
+  // Of all files that are named as one is.
+  std::vector<ArtifactId> ids() const;
   // Whole, or not at all: a file is written under another name first.
   tl::expected<void, std::string> keep(const ArtifactId& id, std::span<const std::byte> content) const;
 

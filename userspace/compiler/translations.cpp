@@ -33,6 +33,20 @@ tl::expected<std::vector<std::string>, std::string> sources_of(std::span<const D
   return sources;
 }
 
+// By all that a cubin is made of.
+ArtifactId id_of(const std::string& source, u32 architecture) {
+  InputHash inputs("translation");
+  inputs.value(architecture);
+  inputs.add(nvrtc_version());
+  for (const char* const option : gpu::programs::translation_options()) inputs.add(option);
+  for (const auto& header : gpu::programs::translation_headers()) {
+    inputs.add(header.name);
+    inputs.add(header.text);
+  }
+  inputs.add(source);
+  return inputs.id();
+}
+
 }  // namespace
 
 tl::expected<void, std::string> load_translator() {
@@ -45,6 +59,16 @@ tl::expected<std::vector<char>, std::string> compile_translation(const std::stri
                                                                  u32 architecture) {
   return compile_relocatable(source, gpu::programs::translation_headers(),
                              gpu::programs::translation_options(), architecture);
+}
+
+tl::expected<KeptCode::Code, std::string> Translations::cubin_of(const std::string& source, u32 architecture,
+                                                                 const ArtifactId& id) const {
+  if (const auto known = cubins_.find(id); known != cubins_.end()) return known->second;
+  if (auto kept = kept_.find(id)) return kept;
+  auto made = compile_translation(source, architecture);
+  if (!made) return tl::unexpected(std::move(made.error()));
+  kept_.keep(id, *made);
+  return std::make_shared<const std::vector<char>>(*std::move(made));
 }
 
 tl::expected<gpu::DeviceCode, std::string> Translations::translate(std::span<const Decoded> programs,
@@ -62,17 +86,10 @@ tl::expected<gpu::DeviceCode, std::string> Translations::translate(std::span<con
   decltype(cubins_) cubins;
   for (const std::string& source : *sources) {
     inputs.add(source);
-    InputHash of_source("translation");
-    of_source.value(architecture);
-    of_source.add(source);
-    const ArtifactId id = of_source.id();
-    if (const auto kept = cubins_.find(id); kept != cubins_.end()) {
-      cubins.emplace(*kept);
-      continue;
-    }
-    auto cubin = compile_translation(source, architecture);
+    const ArtifactId id = id_of(source, architecture);
+    auto cubin = cubin_of(source, architecture, id);
     if (!cubin) return tl::unexpected(std::move(cubin.error()));
-    cubins.emplace(id, std::make_shared<const std::vector<char>>(*std::move(cubin)));
+    cubins.emplace(id, *std::move(cubin));
   }
   cubins_ = std::move(cubins);
 

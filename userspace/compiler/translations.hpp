@@ -10,11 +10,13 @@
 #include <span>
 #include <string>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "gpu/device_code.hpp"
 #include "gpu/program_translation.hpp"
 #include "userspace/compiler/artifacts.hpp"
+#include "userspace/compiler/kept_code.hpp"
 
 namespace xdpgpu::compiler {
 
@@ -26,15 +28,21 @@ tl::expected<void, std::string> load_translator();
 tl::expected<std::vector<char>, std::string> compile_translation(const std::string& source, u32 architecture);
 
 // Remembers the cubins of its last order, so that one for nearly the same programs compiles nearly nothing.
+// So does one for programs whose cubins are kept.
 class Translations {
  public:
+  explicit Translations(KeptCode kept = {}) : kept_(std::move(kept)) {}
   // Code for a GPU of that compute capability, behind load_translator(). Takes its time. The error is a
   // sentence.
   tl::expected<gpu::DeviceCode, std::string> translate(std::span<const gpu::programs::Decoded> programs,
                                                        u32 architecture);
 
  private:
-  std::map<ArtifactId, std::shared_ptr<const std::vector<char>>> cubins_;  // by architecture and source
+  tl::expected<KeptCode::Code, std::string> cubin_of(const std::string& source, u32 architecture,
+                                                     const ArtifactId& id) const;
+
+  KeptCode kept_;
+  std::map<ArtifactId, KeptCode::Code> cubins_;
 };
 
 }  // namespace xdpgpu::compiler

@@ -15,10 +15,14 @@
 #include <cstdio>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "userspace/compiler/compiler.hpp"
+#include "userspace/compiler/disk_cache.hpp"
+#include "userspace/compiler/kept_code.hpp"
 #include "userspace/compiler/ptx.hpp"
 #include "userspace/compiler/translations.hpp"
+#include "userspace/control/device_codes.hpp"
 #include "userspace/control/forked.hpp"
 #include "userspace/control/output_relay.hpp"
 #include "userspace/control/privileges.hpp"
@@ -32,6 +36,12 @@ namespace {
 constexpr int kWorseThanTheBroker = 600;
 // It runs beside workers that spin, and may be started on their core.
 constexpr int kNice = 10;
+
+// Its own folder: what is in there is the word of a compiler that has seen strangers' programs.
+tl::expected<compiler::DiskCache, std::string> program_code() {
+  if (auto above = compiler::DiskCache::open(kCodeFolder); !above) return above;
+  return compiler::DiskCache::open(kProgramCodeFolder, compiler::KeptCode::kMost);
+}
 
 }  // namespace
 
@@ -49,6 +59,12 @@ Result<kernel::Fd> CompilerProcess::start() {
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
     return Error(fmt::format("the compiler cannot be started: {}", std::strerror(errno)));
   kernel::Fd own(fds[0]), others(fds[1]);
+  kernel::Fd keeper;
+  // Without it code is made again at each start.
+  if (makes_ == Makes::translations && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) == 0) {
+    keeper_ = kernel::Fd(fds[0]);
+    keeper = kernel::Fd(fds[1]);
+  }
   std::fflush(nullptr);
   const pid_t broker = getpid();
   child_ = fork();
@@ -57,11 +73,11 @@ Result<kernel::Fd> CompilerProcess::start() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != broker) _exit(1);
   forget_();
-  become_it(std::move(own), broker);
+  become_it(std::move(own), std::move(keeper), broker);
 }
 
 // Nothing of the broker's is destroyed here: the process ends by _exit.
-void CompilerProcess::become_it(kernel::Fd socket, pid_t broker) noexcept {
+void CompilerProcess::become_it(kernel::Fd socket, kernel::Fd keeper, pid_t broker) noexcept {
   const auto fail = [this](const std::string& why) {
     std::fprintf(stderr, "xdpgpu: %s: %s\n", name(), why.c_str());
     _exit(1);
@@ -71,7 +87,9 @@ void CompilerProcess::become_it(kernel::Fd socket, pid_t broker) noexcept {
   // An attach's, which has no relay yet, says nothing: whoever waits for it finds that it has ended.
   if (auto silenced = silence(Outputs::terminals); !silenced) fail(silenced.error());
   if (auto left = leave_terminal(); !left) fail(left.error());
-  close_others({socket.get()});
+  std::vector<int> own{socket.get()};
+  if (keeper) own.push_back(keeper.get());
+  close_others(std::move(own));
   ignore_all_signals();
   // Its hashes are chosen by what the processor has, which is looked for once.
   if (sodium_init() < 0) fail("libsodium does not work here");
@@ -87,6 +105,9 @@ void CompilerProcess::become_it(kernel::Fd socket, pid_t broker) noexcept {
   (void)setrlimit(RLIMIT_CORE, &none);
   (void)setrlimit(RLIMIT_FSIZE, &most);  // of memory that it hands over
   (void)setpriority(PRIO_PROCESS, 0, kNice);
+  compiler::KeptCode kept;
+  if (keeper)
+    if (const auto folder = program_code()) kept = compiler::KeptCode(*folder, std::move(keeper));
   if (auto dropped = become_nobody(); !dropped) fail(dropped.error());
   // Who changes its user outlives its parent, unless it says so again.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -98,11 +119,23 @@ void CompilerProcess::become_it(kernel::Fd socket, pid_t broker) noexcept {
   if (makes_ == Makes::translations) (void)compiler::load_translator();
   if (filter_)
     if (auto restricted = restrict_compiler(); !restricted) fail(restricted.error());
-  _exit(compiler::serve(socket.get(), makes_ == Makes::images ? compiler::Takes::everything
-                                                              : compiler::Takes::orders_for_code));
+  _exit(compiler::serve(
+      socket.get(), makes_ == Makes::images ? compiler::Takes::everything : compiler::Takes::orders_for_code,
+      std::move(kept)));
+}
+
+void CompilerProcess::keep_code() {
+  char none = 0;
+  if (!keeper_ || recv(keeper_.get(), &none, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) return;
+  const auto folder = program_code();
+  const auto kept = folder ? compiler::keep_what_came(keeper_.get(), *folder)
+                           : tl::expected<void, std::string>(tl::unexpected(folder.error()));
+  if (kept || std::exchange(is_told_, true)) return;
+  say_(fmt::format("the code of programs is made again at the next start: {}", kept.error()));
 }
 
 void CompilerProcess::reap() {
+  keep_code();
   int status = 0;
   if (child_ < 0 || waitpid(child_, &status, WNOHANG) != child_) return;
   child_ = -1;
@@ -121,6 +154,7 @@ void CompilerProcess::reap() {
 }
 
 void CompilerProcess::end() noexcept {
+  keeper_ = kernel::Fd();
   if (child_ < 0) return;
   kill(child_, SIGKILL);
   while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) continue;
