@@ -117,6 +117,9 @@ class FaultyDevice final : public Device {
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
     return device_->read_state(generation, table, first, words);
   }
+  Result<void> edit_state(u32 generation, u32 table, const Edit& edit) override {
+    return device_->edit_state(generation, table, edit);
+  }
   void unload(u32 generation) noexcept override { device_->unload(generation); }
   std::shared_ptr<const DeviceCode> code() const override { return device_->code(); }
   Result<bool> publish_flows(const std::vector<FlowTables>& ports) override {

@@ -30,6 +30,7 @@
 // Result<T>, whose error is one sentence for the operator; the batch calls return small enums.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -262,6 +263,16 @@ class Device {
   // some moment; while batches are in flight not all of the same one. Fails where there is no such table or
   // the words are not in it.
   virtual Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) = 0;
+  // Changes a stage's table as the host wants it: calls `edit` once, with all words of the table, while no
+  // packet is at it. Packets wait meanwhile, with the thread that brings them, and none is lost; what was
+  // changed holds for every packet that comes to the table once this has returned. `edit` throws nothing,
+  // calls nothing of the device's, and is soon back. What stands in the head (gpu/stages/table.h) is not its
+  // to change.
+  //
+  // Beside all other calls, but for those that unload the generation; from no thread that waits for batches.
+  // Fails without effect where there is no such table, and where the device does not let go of it.
+  using Edit = std::function<void(std::span<u32> words)>;
+  virtual Result<void> edit_state(u32 generation, u32 table, const Edit& edit) = 0;
   // Forgets a generation. The caller has seen to it that no batch of it is in flight or to come.
   virtual void unload(u32 generation) noexcept = 0;
 

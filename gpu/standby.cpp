@@ -314,6 +314,11 @@ class WithStandby final : public Device {
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
     return (life().failed() ? *standby_ : device()).read_state(generation, table, first, words);
   }
+  // Of whoever decides. The other one's are as they were at first: edits are made again where degraded()
+  // says something new.
+  Result<void> edit_state(u32 generation, u32 table, const Edit& edit) override {
+    return (life().failed() ? *standby_ : device()).edit_state(generation, table, edit);
+  }
   void unload(u32 generation) noexcept override {
     // What a failed one has loaded it may still read.
     if (!life().failed()) device().unload(generation);

@@ -66,6 +66,15 @@ class CpuDevice final : public Device {
       words[i] = std::atomic_ref(from[first + i]).load(std::memory_order_relaxed);
     return {};
   }
+  Result<void> edit_state(u32 generation, u32 table, const Edit& edit) override {
+    const Loaded* loaded = shared_.generations.find(generation);
+    if (loaded == nullptr) return tl::unexpected(fmt::format("generation {} is not loaded", generation));
+    if (auto checked = check_state_range(*loaded->pipelines, table, 0, 0); !checked) return checked;
+    Table& words = *loaded->tables[table];
+    shared_.sets.keep_off(words.data(), loaded->pipelines->states()[table].entries / XG_WAYS,
+                          [&] { edit(words); });
+    return {};
+  }
   void unload(u32 generation) noexcept override { shared_.generations.remove(generation); }
 
   // The thread that retires a batch is the one that decided it: it may as well publish.

@@ -7,9 +7,11 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 #include "gpu/stages/pipeline.h"
 #include "gpu/thread.hpp"
@@ -45,6 +47,18 @@ class SetLocks {
     const xg_touch brought = xg_stage_touch(batch, way, seen, bytes);
     beside.fetch_sub(1, std::memory_order_release);
     return brought;
+  }
+
+  // Does `what` while no packet is at a table of so many sets. Any thread that is at no set.
+  template <class What>
+  void keep_off(const u32* table, u64 sets, What&& what) noexcept {
+    const std::lock_guard lock(keeping_off_);
+    const u32 locks = static_cast<u32>(std::min<u64>(sets, kLocks));
+    for (u32 set = 0; set < locks; set++)
+      while (of(table, set).exchange(true, std::memory_order_acquire)) wait(of(table, set));
+    await_those_beside();
+    what();
+    for (u32 set = 0; set < locks; set++) of(table, set).store(false, std::memory_order_release);
   }
 
   // Another core may have had the set's lock last: it is on its way here.
@@ -95,6 +109,7 @@ class SetLocks {
     }
   }
 
+  std::mutex keeping_off_;  // one at a time: two could wait for each other's sets
   std::array<Lock, kLocks> locks_;
   std::array<Beside, kBeside> beside_;
 };

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <new>
+#include <vector>
 
+#include "gpu/changed_words.hpp"
 #include "gpu/cuda/graph.hpp"
 #include "gpu/cuda/kernels.hpp"
 #include "gpu/cuda/mirror.hpp"
@@ -182,6 +185,17 @@ class CudaDevice final : public Device {
       return failure("reading a table", error);
     return {};
   }
+  Result<void> edit_state(u32 generation, u32 table, const Edit& edit) override {
+    if (auto ready = enter(); !ready) return ready;
+    const Loaded* loaded = shared_.generations.find(generation);
+    if (loaded == nullptr) return tl::unexpected(fmt::format("generation {} is not loaded", generation));
+    if (auto checked = check_state_range(*loaded->pipelines, table, 0, 0); !checked) return checked;
+    try {
+      return edit_memory(*loaded->tables[table], loaded->pipelines->states()[table].words, edit);
+    } catch (const std::bad_alloc&) {
+      return tl::unexpected(std::string("there is not enough memory for copies of the table"));
+    }
+  }
   void unload(u32 generation) noexcept override {
     if (shared_.abandoned) return;
     (void)cudaSetDevice(shared_.ordinal);
@@ -280,6 +294,29 @@ class CudaDevice final : public Device {
       return tl::unexpected(fmt::format(
           "{} does not end its kernels, which count in maps that the policy takes over", info_.name));
     if (error != cudaSuccess) return failure("changing how a program counts", error);
+    return {};
+  }
+
+  // While nothing of a batch is on the GPU.
+  Result<void> edit_memory(DeviceMemory& memory, u64 words, const Edit& edit) {
+    std::vector<u32> before(words), edited(words);
+    cudaError_t error = cudaSuccess;
+    const bool done = shared_.pauses.pause_all([&] {
+      error = memory.read(0, before.data(), words * sizeof(u32));
+      if (error != cudaSuccess) return;
+      std::copy(before.begin(), before.end(), edited.begin());
+      edit(edited);
+      each_change(before, edited, [&](u64 first, u64 count) {
+        if (error == cudaSuccess)
+          error = memory.write(first * sizeof(u32), &edited[first], count * sizeof(u32));
+      });
+    });
+    if (!done)
+      return tl::unexpected(
+          fmt::format("{} does not end its batches, for which a table is changed between "
+                      "them: see whether it hangs",
+                      info_.name));
+    if (error != cudaSuccess) return failure("changing a table", error);
     return {};
   }
 

@@ -5,6 +5,8 @@
 // away first, between two batches: no more are handed over, those that were are decided, and the kernels end;
 // the batches that come meanwhile wait with the thread that brings them. Behind the pause the next batch
 // starts its kernel again. None is lost.
+//
+// Where the host changes a table, batches that are launched wait, too: then nothing of a batch is on the GPU.
 #pragma once
 
 #include <algorithm>
@@ -34,6 +36,19 @@ class Stays {
   virtual void come_back() noexcept {}
 };
 
+// A queue whose batches are launched.
+class Launches {
+ public:
+  Launches() = default;
+  virtual ~Launches() = default;
+  Launches(const Launches&) = delete;
+  Launches& operator=(const Launches&) = delete;
+
+  // Whether all that was launched is over. Called again and again by the thread that pauses, while nothing is
+  // launched, until it is.
+  virtual bool is_over() noexcept = 0;
+};
+
 class Pauses {
  public:
   // Who stays from now on, and no longer.
@@ -45,49 +60,80 @@ class Pauses {
     const std::lock_guard lock(mutex_);
     std::erase(all_, &one);
   }
+  void add(Launches& one) {
+    const std::lock_guard lock(mutex_);
+    launching_.push_back(&one);
+  }
+  void remove(Launches& one) {
+    const std::lock_guard lock(mutex_);
+    std::erase(launching_, &one);
+  }
   // Whether there is a pause, or one begins: then no kernel may be started that stays, but for batches that
   // have been handed over.
   bool any() const noexcept { return paused_.load(); }
 
   // What a queue hands over stands between these two: in a pause the first one waits for its end.
-  void begin(std::atomic<bool>& handing_over) const noexcept {
-    for (;;) {
-      handing_over.store(true);
-      if (!paused_.load()) return;
-      handing_over.store(false, std::memory_order_release);
-      while (paused_.load(std::memory_order_relaxed)) relax();
-    }
-  }
+  void begin(std::atomic<bool>& handing_over) const noexcept { begin(handing_over, paused_); }
   static void end(std::atomic<bool>& handing_over) noexcept {
     handing_over.store(false, std::memory_order_release);
   }
+  // The same of what is launched, which waits where nothing may be on the GPU.
+  void begin_launch(std::atomic<bool>& launching) const noexcept { begin(launching, all_paused_); }
 
   // Does `what` while nothing stays. False, and it is not done: some kernel does not go, which is a device
   // that hangs.
   template <class What>
   bool pause(What&& what) {
-    const std::lock_guard lock(mutex_);
-    const auto deadline = std::chrono::steady_clock::now() + kLongest;
-    paused_ = true;
-    const bool gone = std::all_of(all_.begin(), all_.end(), [&](Stays* one) {
-      while (!one->send_away()) {
-        if (std::chrono::steady_clock::now() > deadline) return false;
-        std::this_thread::yield();
-      }
-      return true;
-    });
-    if (gone) what();
-    paused_ = false;
-    for (Stays* one : all_) one->come_back();
-    return gone;
+    return pause(false, what);
+  }
+  // Does `what` while nothing of a batch is on the GPU.
+  template <class What>
+  bool pause_all(What&& what) {
+    return pause(true, what);
   }
 
  private:
   static constexpr std::chrono::seconds kLongest{2};
 
+  static void begin(std::atomic<bool>& handing_over, const std::atomic<bool>& waits) noexcept {
+    for (;;) {
+      handing_over.store(true);
+      if (!waits.load()) return;
+      handing_over.store(false, std::memory_order_release);
+      while (waits.load(std::memory_order_relaxed)) relax();
+    }
+  }
+
+  template <class What>
+  bool pause(bool all, What& what) {
+    const std::lock_guard lock(mutex_);
+    const auto deadline = std::chrono::steady_clock::now() + kLongest;
+    const auto until = [&](auto&& holds) {
+      while (!holds()) {
+        if (std::chrono::steady_clock::now() > deadline) return false;
+        std::this_thread::yield();
+      }
+      return true;
+    };
+    paused_ = true;
+    all_paused_ = all;
+    bool gone = std::all_of(all_.begin(), all_.end(),
+                            [&](Stays* one) { return until([&] { return one->send_away(); }); });
+    if (gone && all)
+      gone = std::all_of(launching_.begin(), launching_.end(),
+                         [&](Launches* one) { return until([&] { return one->is_over(); }); });
+    if (gone) what();
+    all_paused_ = false;
+    paused_ = false;
+    for (Stays* one : all_) one->come_back();
+    return gone;
+  }
+
   std::mutex mutex_;
   std::vector<Stays*> all_;
+  std::vector<Launches*> launching_;
   std::atomic<bool> paused_{false};
+  std::atomic<bool> all_paused_{false};
 };
 
 }  // namespace xdpgpu::gpu::cuda

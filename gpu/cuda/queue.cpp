@@ -72,6 +72,7 @@ Slot* Progress::retire_if(bool over, SlotRing& ring) noexcept {
 Result<std::unique_ptr<Queue>> CudaQueue::create(Shared& shared, const QueueOptions& options) {
   std::unique_ptr<CudaQueue> queue(new CudaQueue(shared, options));
   if (auto allocated = queue->allocate(options); !allocated) return tl::unexpected(allocated.error());
+  shared.pauses.add(*queue);
   return queue;
 }
 
@@ -117,7 +118,12 @@ Result<void> CudaQueue::allocate(const QueueOptions& options) {
   return {};
 }
 
+bool CudaQueue::is_over() noexcept {
+  return shared_.failed || (!launching_.load() && cudaStreamQuery(stream_.get()) != cudaErrorNotReady);
+}
+
 CudaQueue::~CudaQueue() {
+  shared_.pauses.remove(*this);
   (void)cudaSetDevice(shared_.ordinal);
   if (finished_.host() != nullptr)
     progress_.drain_while([&] { return finished() < ring_.submitted() && progress_.healthy(); });
@@ -173,7 +179,10 @@ Submit CudaQueue::submit(Slot* slot, u32 count, u32 generation) noexcept {
   const Loaded* loaded = shared_.generations.find(generation);
   if (loaded == nullptr) return Submit::unknown_generation;
   const u64 ticket = ring_.submitted() + 1;
-  if (enqueue(*slot, count, generation, *loaded, ticket) != cudaSuccess) {
+  shared_.pauses.begin_launch(launching_);
+  const cudaError_t enqueued = enqueue(*slot, count, generation, *loaded, ticket);
+  Pauses::end(launching_);
+  if (enqueued != cudaSuccess) {
     shared_.failed = true;
     return Submit::device_failed;
   }

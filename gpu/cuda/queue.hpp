@@ -105,7 +105,7 @@ class Progress {
   Clock::time_point deadline_{};
 };
 
-class CudaQueue final : public Queue {
+class CudaQueue final : public Queue, private Launches {
  public:
   static Result<std::unique_ptr<Queue>> create(Shared& shared, const QueueOptions& options);
   ~CudaQueue() override;
@@ -121,9 +121,11 @@ class CudaQueue final : public Queue {
   Result<void> allocate(const QueueOptions& options);
   cudaError_t enqueue(const Slot& slot, u32 count, u32 generation, const Loaded& loaded, u64 ticket);
   u64 finished() const noexcept { return Progress::load(finished_, 0); }
+  bool is_over() noexcept override;
 
   Shared& shared_;
   SlotRing ring_;
+  std::atomic<bool> launching_{false};  // Pauses::begin_launch
   Stream stream_;
   Progress progress_{shared_, stream_};
   Pinned finished_;  // one u64, on a line of its own

@@ -20,10 +20,12 @@ Result<void> CudaWays::allocate(const QueueOptions& options, SlotRing& ring) {
         blocks_ = std::move(made);
         view_ = slots_.view(shared_, receive_queue_);
         residence_.use(view_);
+        shared_.pauses.add(*this);
       });
 }
 
 CudaWays::~CudaWays() {
+  shared_.pauses.remove(*this);
   (void)cudaSetDevice(shared_.ordinal);
   if (finished_.host() != nullptr)
     progress_.drain_while([&] { return finished() < launched_ && progress_.healthy(); });
@@ -47,10 +49,12 @@ u64 CudaWays::launch_batch(const Slot& slot, u32 count, u32 generation, const Lo
       batch_of(view_, slot.index, reinterpret_cast<u64>(loaded.image.get()), count, generation);
   const Completion completion{reinterpret_cast<u32*>(blocks_.get()),
                               reinterpret_cast<u64*>(finished_.device()), launched_ + 1};
+  shared_.pauses.begin_launch(launching_);
   cudaError_t error = cudaSetDevice(shared_.ordinal);
   if (error == cudaSuccess)
     error = launch(*loaded.kernels, batch, view_.flows, {loaded.has(), loaded.inspects()}, view_.scratch,
                    completion, stream_.get());
+  Pauses::end(launching_);
   if (error == cudaSuccess) return ++launched_;
   shared_.failed = true;
   return 0;

@@ -10,11 +10,11 @@
 namespace xdpgpu::gpu::cuda {
 
 // Kernels read the frames where they are: also staged ones, which are copied to pinned memory and no further.
-class CudaWays {
+class CudaWays final : private Launches {
  public:
   CudaWays(Shared& shared, const QueueOptions& options)
       : shared_(shared), residence_(shared, options), receive_queue_(options.receive_queue) {}
-  ~CudaWays();
+  ~CudaWays() override;
   // Before the first batch; the ring's slots get their memory.
   Result<void> allocate(const QueueOptions& options, SlotRing& ring);
 
@@ -33,6 +33,9 @@ class CudaWays {
  private:
   u64 launch_batch(const Slot& slot, u32 count, u32 generation, const Loaded& loaded) noexcept;
   u64 finished() const noexcept { return Progress::load(finished_, 0); }
+  bool is_over() noexcept override {
+    return failed() || (!launching_.load() && cudaStreamQuery(stream_.get()) != cudaErrorNotReady);
+  }
 
   Shared& shared_;
   Residence residence_;
@@ -43,7 +46,8 @@ class CudaWays {
   DeviceMemory blocks_;
   SlotsView view_;
   u32 receive_queue_;
-  u64 launched_ = 0;  // the feeding thread's
+  u64 launched_ = 0;                    // the feeding thread's
+  std::atomic<bool> launching_{false};  // Pauses::begin_launch
 };
 
 Result<std::unique_ptr<Queue>> create_changing_queue(Shared& shared, const QueueOptions& options);

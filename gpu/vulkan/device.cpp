@@ -166,6 +166,19 @@ class VulkanDevice final : public Device {
       return checked;
     return read_buffer(*shared_.context, *loaded->tables[table], first, words);
   }
+  // Batches with tables wait for their hardware queue.
+  Result<void> edit_state(u32 generation, u32 table, const Edit& edit) override {
+    if (shared_.context->failed()) return tl::unexpected(why_lost());
+    const Loaded* loaded = shared_.generations.find(generation);
+    if (loaded == nullptr) return tl::unexpected(fmt::format("generation {} is not loaded", generation));
+    if (auto checked = check_state_range(*loaded->pipelines, table, 0, 0); !checked) return checked;
+    try {
+      return edit_buffer(*shared_.context, *loaded->tables[table], loaded->pipelines->states()[table].words,
+                         shared_.context->table_queue(), edit);
+    } catch (const std::bad_alloc&) {
+      return tl::unexpected(std::string("there is not enough memory for a copy of the table"));
+    }
+  }
   void unload(u32 generation) noexcept override {
     // The images of a device that hangs stay: it may still read them.
     if (!shared_.context->abandoned()) shared_.generations.remove(generation);

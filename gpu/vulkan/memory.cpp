@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/vulkan/memory.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <optional>
+#include <vector>
+
+#include "gpu/changed_words.hpp"
 
 namespace xdpgpu::gpu::vulkan {
 namespace {
@@ -11,6 +16,9 @@ namespace {
 using Property = vk::MemoryPropertyFlagBits;
 
 constexpr u64 kTimeoutNs = 10'000'000'000;
+// A software device's threads are this process's own, and finish what they were given before, however busy
+// the machine is.
+constexpr u64 kSoftwareTimeoutNs = 600'000'000'000;
 
 // The first memory type of `allowed` with all of `wanted`.
 std::optional<u32> memory_type(const Context& context, u32 allowed, vk::MemoryPropertyFlags wanted) {
@@ -68,9 +76,10 @@ Result<Buffer> allocate(const Context& context, u64 bytes, vk::BufferUsageFlags 
   return tl::unexpected(std::string("Vulkan: the device has no memory of the kind that is needed"));
 }
 
-// Has the device do what `record` writes into a command buffer, and waits until it is done. what: "uploading"
-Result<void> run_once(Context& context, const char* what,
-                      const std::function<void(vk::CommandBuffer)>& record) {
+// Has the device do what `record` writes into a command buffer, behind all that the queue was given before,
+// and waits until it is done. what: "uploading". held: the queue's lock is the caller's, all along.
+Result<void> run_on(HardwareQueue& queue, bool held, Context& context, const char* what,
+                    const std::function<void(vk::CommandBuffer)>& record) {
   const Dispatch& d = context.dispatch();
   const vk::Device device = context.device();
   auto pool = checked("creating a command pool",
@@ -84,23 +93,29 @@ Result<void> run_once(Context& context, const char* what,
   const vk::CommandBuffer command = commands->front();
   auto recorded = checked("recording", command.begin({vk::CommandBufferUsageFlagBits::eOneTimeSubmit}, d));
   if (!recorded) return recorded;
+  const vk::MemoryBarrier before(vk::AccessFlagBits::eMemoryWrite,
+                                 vk::AccessFlagBits::eTransferRead | vk::AccessFlagBits::eTransferWrite);
+  command.pipelineBarrier(vk::PipelineStageFlagBits::eAllCommands, vk::PipelineStageFlagBits::eTransfer, {},
+                          before, {}, {}, d);
   record(command);
   // Later submissions of other queues start after the host has seen the fence.
-  const vk::MemoryBarrier barrier(vk::AccessFlagBits::eTransferWrite,
-                                  vk::AccessFlagBits::eMemoryRead | vk::AccessFlagBits::eHostRead);
+  const vk::MemoryBarrier barrier(vk::AccessFlagBits::eTransferWrite, vk::AccessFlagBits::eMemoryRead |
+                                                                          vk::AccessFlagBits::eMemoryWrite |
+                                                                          vk::AccessFlagBits::eHostRead);
   command.pipelineBarrier(vk::PipelineStageFlagBits::eTransfer,
                           vk::PipelineStageFlagBits::eAllCommands | vk::PipelineStageFlagBits::eHost, {},
                           barrier, {}, {}, d);
   recorded = checked("recording", command.end(d));
   if (!recorded) return recorded;
-  HardwareQueue& queue = context.next_queue();
   {
-    const std::lock_guard lock(queue.mutex);
+    std::unique_lock lock(queue.mutex, std::defer_lock);
+    if (!held) lock.lock();
     const vk::Result result = queue.queue.submit(vk::SubmitInfo({}, {}, command), **fence, d);
     if (result == vk::Result::eErrorDeviceLost) context.fail();
     if (auto submitted = checked(what, result); !submitted) return submitted;
   }
-  const vk::Result done = device.waitForFences(**fence, VK_TRUE, kTimeoutNs, d);
+  const vk::Result done = device.waitForFences(
+      **fence, VK_TRUE, context.candidate().info.software ? kSoftwareTimeoutNs : kTimeoutNs, d);
   if (done == vk::Result::eSuccess) return {};
   // The device may still be at it: its memory stays.
   context.fail();
@@ -108,6 +123,11 @@ Result<void> run_once(Context& context, const char* what,
   (void)fence->release();
   (void)pool->release();
   return failure(what, done);
+}
+
+Result<void> run_once(Context& context, const char* what,
+                      const std::function<void(vk::CommandBuffer)>& record) {
+  return run_on(context.next_queue(), false, context, what, record);
 }
 
 Result<Buffer> own_buffer(const Context& context, u64 bytes, vk::BufferUsageFlags more = {}) {
@@ -200,6 +220,35 @@ Result<void> read_buffer(Context& context, const Buffer& from, u64 first, std::s
     to->abandon();
   }
   return copied;
+}
+
+Result<void> edit_buffer(Context& context, const Buffer& at, u64 words, HardwareQueue& queue,
+                         const Device::Edit& edit) {
+  const Dispatch& d = context.dispatch();
+  const u64 bytes = words * sizeof(u32);
+  auto through = host_buffer(context, bytes);
+  if (!through) return tl::unexpected(through.error());
+  std::vector<u32> edited(words);
+  const std::span there(static_cast<u32*>(through->mapped), words);
+  const std::lock_guard lock(queue.mutex);
+  auto done = run_on(queue, true, context, "reading memory", [&](vk::CommandBuffer command) {
+    command.copyBuffer(*at.buffer, *through->buffer, vk::BufferCopy(0, 0, bytes), d);
+  });
+  if (done) {
+    std::copy(there.begin(), there.end(), edited.begin());
+    edit(edited);
+    std::vector<vk::BufferCopy> copies;
+    each_change(there, edited, [&](u64 first, u64 count) {
+      std::copy_n(&edited[first], count, &there[first]);
+      copies.emplace_back(first * sizeof(u32), first * sizeof(u32), count * sizeof(u32));
+    });
+    if (copies.empty()) return {};
+    done = run_on(queue, true, context, "changing memory", [&](vk::CommandBuffer command) {
+      command.copyBuffer(*through->buffer, *at.buffer, copies, d);
+    });
+  }
+  if (!done && context.abandoned()) through->abandon();
+  return done;
 }
 
 Result<Buffer> import_buffer(const Context& context, void* base, u64 bytes) {

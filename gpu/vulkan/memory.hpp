@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "gpu/gpu.hpp"
 #include "gpu/vulkan/context.hpp"
 
 namespace xdpgpu::gpu::vulkan {
@@ -30,6 +31,10 @@ inline constexpr u32 kDispatchWords = 4;
 Result<Buffer> dispatch_buffer(const Context& context);
 // Copies words.size() words of the device's own memory, from word `first` on.
 Result<void> read_buffer(Context& context, const Buffer& from, u64 first, std::span<u32> words);
+// Has `edit` change all `words` words of the device's own memory, while `queue`, on which all is done that
+// uses them, is at nothing: what is submitted meanwhile waits.
+Result<void> edit_buffer(Context& context, const Buffer& at, u64 words, HardwareQueue& queue,
+                         const Device::Edit& edit);
 // The host's memory [base, base + bytes), imported. The error says what of it the device does not take.
 Result<Buffer> import_buffer(const Context& context, void* base, u64 bytes);
 

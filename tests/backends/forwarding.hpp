@@ -26,6 +26,9 @@ class Forwarding : public gpu::Device {
   gpu::Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
     return device_->read_state(generation, table, first, words);
   }
+  gpu::Result<void> edit_state(u32 generation, u32 table, const Edit& edit) override {
+    return device_->edit_state(generation, table, edit);
+  }
   void unload(u32 generation) noexcept override { device_->unload(generation); }
   gpu::Result<bool> publish_flows(const std::vector<gpu::FlowTables>& ports) override {
     return device_->publish_flows(ports);
