@@ -106,6 +106,14 @@ struct {
   __type(value, u32);
 } tx_ports SEC(".maps");
 
+/* The two slots' programs of the policy's own, which packets go on with (bpf/program.bpf.h). */
+struct {
+  __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+  __uint(max_entries, 2 * XG_MAX_PROGRAMS);
+  __type(key, u32);
+  __type(value, u32);
+} user_programs SEC(".maps");
+
 /* The two slots' tables. XG_TABLE_FLAGS (maps/tables.h) says why the inner maps may differ in size. Their
  * sizes stand here without types, as user space makes them: Linux 6.1 refuses an inner map with BTF where
  * the other has none. */

@@ -10,6 +10,7 @@
 #include "bpf/exempt.bpf.h"
 #include "bpf/inspect.bpf.h"
 #include "bpf/mirror.bpf.h"
+#include "bpf/program.bpf.h"
 
 #define XG_NO_RULE (-1)
 #define XG_BROKEN (-2)   /* the tables are not there or contradict each other */
@@ -46,7 +47,8 @@ XG_INLINE void xg_count_rule(const struct xg_run* run, u32 index) {
 
 /* Pass and drop are one thing for a frame and its segments; the others count or show packets. */
 XG_INLINE int xg_wants_segments(const xg_rule* rule) {
-  return rule->action == XG_RULE_INSPECT || rule->action == XG_RULE_LIMIT || rule->action == XG_RULE_MIRROR;
+  return rule->action == XG_RULE_INSPECT || rule->action == XG_RULE_LIMIT || rule->action == XG_RULE_MIRROR ||
+         rule->action == XG_RULE_PROGRAM;
 }
 
 /* A walk over the words that may hold matching rules, and the rules in them. */
@@ -196,6 +198,9 @@ XG_INLINE int xg_rules(struct xg_run* run) {
       return xg_finish(run, XG_KERNEL_pass_management, XDP_PASS);
     case XG_RULE_ANSWER:
       return xg_finish(run, XG_KERNEL_pass_management, XDP_PASS);
+    case XG_RULE_PROGRAM:
+      if (xg_is_odd(run) && !xg_inspects_odd(run)) return xg_odd(run);
+      return xg_go_on(run, walk.inspection.pipeline);
     default:
       if (xg_is_odd(run) && !xg_inspects_odd(run)) return xg_odd(run);
       return xg_inspect(run, &walk.inspection);

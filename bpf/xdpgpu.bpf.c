@@ -11,15 +11,16 @@
  *   fragment  if the policy tracks them: a later one gets its first one's fate, a first one goes on as a
  *             packet with ports
  *   flow      does a verdict from user space speak for the packet's flow?
- *   rules     the first matching rule decides: pass, drop, limit, inspect; else the default. A mirror on
- *             the way shows the packet to a compute device, and the packet goes on
+ *   rules     the first matching rule decides: pass, drop, limit, inspect, a program of the policy's own,
+ *             which goes on in place of this one; else the default. A mirror on the way shows the packet to
+ *             a compute device, and the packet goes on
  *   inspect   to the queue's AF_XDP socket, if its worker and device live and it has credit enough for the
  *             rule's priority; else on_failure or on_overload decides, and where it says `known`, the flow's
  *             verdict first
  *
  * Generic XDP is shown frames that the sender left for its device to cut. One that comes to a rule that
- * inspects, limits or mirrors, or to a flow verdict that sends it out, is cut by the kernel, and its segments
- * come here one by one (maps/control.h, XG_CUTTER); it has no other outcome then.
+ * inspects, limits, mirrors or has a program, or to a flow verdict that sends it out, is cut by the kernel,
+ * and its segments come here one by one (maps/control.h, XG_CUTTER); it has no other outcome then.
  *
  * Management rules are the first of the rules and so come behind the flow verdicts; nothing is lost by
  * that: a management packet is never inspected, so its flow has no verdict of the generation in force. What

@@ -59,7 +59,9 @@
   X(would_drop_fragment, packets, pass, "passed by --audit: fragment")                                  \
   X(would_drop_malformed, packets, pass, "passed by --audit: malformed")                                \
   X(would_drop_overload, packets, pass, "passed by --audit: out of credit (on_overload)")               \
-  X(would_drop_failure, packets, pass, "passed by --audit: no live worker or device (on_failure)")
+  X(would_drop_failure, packets, pass, "passed by --audit: no live worker or device (on_failure)")      \
+  X(program, packets, program, "given to a program in XDP, whose answer holds")                         \
+  X(error_program, packets, error, "lost: the program in XDP that their rule leads to was not there")
 
 /* Map `worker_counters` (array of xg_worker_counters, one a queue, mmapable, written by the worker):
  * what became of the inspected packets. inspected = received + lost_in_kernel; received = the outcomes but
@@ -151,13 +153,15 @@
   X(undecided, packets, none, "not judged: their headers do not stand in what was shown (io.mirror_bytes)")
 
 #ifndef XG_GLSL
-/* Of the kernel's counters: in = drop + pass + tx + redirect + error + on + again; on = the workers' drop +
- * pass + tx + redirect + error, and what is in flight. So a packet ends in one counter of one table. */
+/* Of the kernel's counters: in = drop + pass + tx + redirect + error + program + on + again; on = the
+ * workers' drop + pass + tx + redirect + error, and what is in flight. So a packet ends in one counter of one
+ * table. */
 enum xg_outcome {
   XG_OUTCOME_none, /* no packet's end: a part of another counter, or a count of something else */
   XG_OUTCOME_in,
-  XG_OUTCOME_on,    /* to a worker, whose counters say what became of it */
-  XG_OUTCOME_again, /* comes in again in parts, each of which counts: taken off what came in */
+  XG_OUTCOME_program, /* an end that nobody counts: what a program of the policy's answers is XDP's to do */
+  XG_OUTCOME_on,      /* to a worker, whose counters say what became of it */
+  XG_OUTCOME_again,   /* comes in again in parts, each of which counts: taken off what came in */
   XG_OUTCOME_drop,
   XG_OUTCOME_pass,
   XG_OUTCOME_tx,

@@ -149,6 +149,10 @@ XG_ASSERT_SIZE(xg_class_row, 512);
 /* A management entry turned around: what answers a flow that is written down passes, the rest goes on to the
  * next rule, and verdicts on it are not cached: its flow's next packet may be an answer. */
 #define XG_RULE_ANSWER 6u
+/* The policy's own program decides, in place of this one, and its answer is XDP's: number `pipeline` of those
+ * that a slot has. */
+#define XG_RULE_PROGRAM 7u
+#define XG_MAX_PROGRAMS 16u /* of a policy; map `user_programs`: index slot * XG_MAX_PROGRAMS + number */
 #define XG_LIMIT_PER_SRC 0u
 #define XG_LIMIT_PER_DST 1u
 #define XG_LIMIT_PER_RULE 2u
@@ -156,7 +160,7 @@ XG_ASSERT_SIZE(xg_class_row, 512);
 XG_RECORD(xg_rule) {
   u8 action;
   u8 limit_per;
-  u16 pipeline;    /* for XG_RULE_INSPECT and XG_RULE_MIRROR */
+  u16 pipeline;    /* for XG_RULE_INSPECT, XG_RULE_MIRROR and XG_RULE_PROGRAM */
   u32 number;      /* position in the policy's `rules`, counted from 0; what counters and logs name */
   u64 interval_ns; /* for XG_RULE_LIMIT: 1e9 / pps, in ns << 8 (24.8 fixed point) */
   u64 burst_ns;    /* (burst - 1) * interval: a packet conforms while tat - now <= burst_ns (GCRA), and

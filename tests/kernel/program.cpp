@@ -282,6 +282,11 @@ void Program::set_tx_port(u32 port, u32 ifindex) {
     fail("naming a port's interface");
 }
 
+bool Program::put_program(u32 number, int fd) {
+  const u32 index = (generation_ & 1) * XG_MAX_PROGRAMS + number;
+  return bpf_map_update_elem(bpf_map__fd(maps_->skeleton->maps.user_programs), &index, &fd, BPF_ANY) == 0;
+}
+
 void Program::connect(u32 queue_index, u32 credits) {
   const int socket_fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
   if (socket_fd < 0) fail("an AF_XDP socket");

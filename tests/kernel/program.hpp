@@ -98,6 +98,8 @@ class Program {
   u32 order_slot(u32 index) const;
   void set_order_slot(u32 index, u32 value);
   void set_tx_port(u32 port, u32 ifindex);
+  // Into the active slot; false where the kernel does not take it.
+  bool put_program(u32 number, int fd);
 
   // Gives the queue a socket, a live worker and `credits`.
   void connect(u32 queue_index, u32 credits);

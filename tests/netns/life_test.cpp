@@ -533,9 +533,9 @@ TEST_F(Pinned, EveryMapIsPinnedWithItsTypes) {
   std::vector<std::string> names;
   for (const PinInfo& map : maps) {
     names.push_back(map.name);
-    // Sockets, devices and inner maps are the kernel's own objects: their values have no names.
+    // Sockets, devices, programs and inner maps are the kernel's own objects: their values have no names.
     if (map.name == "xsks" || map.name == "tx_ports" || map.name == "policy_lines" ||
-        map.name == "policy_rows")
+        map.name == "policy_rows" || map.name == "user_programs")
       continue;
     EXPECT_NE(map.btf_id, 0U) << map.name;
     EXPECT_NE(map.btf_value_type_id, 0U) << map.name;
@@ -579,7 +579,8 @@ TEST_F(Pinned, WhatIsWrittenOfTheMapsIsSo) {
   for (const auto& [id, name] : maps)
     unpinned.insert(name.find('.') == std::string::npos ? name : name.substr(name.find('.')));
   EXPECT_EQ(unpinned, (std::set<std::string>{"clocks", "fragments", ".rodata"}));
-  EXPECT_EQ(untyped, (std::set<std::string>{"policy_lines", "policy_rows", "tx_ports", "xsks"}));
+  EXPECT_EQ(untyped,
+            (std::set<std::string>{"policy_lines", "policy_rows", "tx_ports", "user_programs", "xsks"}));
   std::ifstream file(XDPGPU_SOURCE_DIR "/README.md");
   if (!file) GTEST_SKIP() << "there is no README on this host";
   std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -35,9 +35,11 @@ TEST(ControlReport, EveryReasonIsInExactlyOneOutcome) {
   const Totals sum = total({port});
   EXPECT_EQ(sum.in, kReceived - (u64{1} << XG_KERNEL_cut)) << "its segments came in again";
   EXPECT_EQ(sum.inspected, u64{1} << XG_KERNEL_inspected);
-  EXPECT_EQ(sum.pass + sum.drop + sum.tx + sum.redirect + sum.error, outcomes);
+  EXPECT_EQ(sum.pass + sum.drop + sum.tx + sum.redirect + sum.error + sum.program, outcomes);
+  EXPECT_EQ(sum.out(), outcomes);
+  EXPECT_EQ(sum.program, u64{1} << XG_KERNEL_program);
   EXPECT_EQ(sum.error, u64{1} << XG_KERNEL_error_redirect | u64{1} << XG_KERNEL_error_rewrite |
-                           u64{1} << XG_KERNEL_error_too_long);
+                           u64{1} << XG_KERNEL_error_too_long | u64{1} << XG_KERNEL_error_program);
   EXPECT_EQ(sum.tx, u64{1} << XG_KERNEL_tx_flow);
 }
 

@@ -61,6 +61,7 @@ TEST(Counters, EveryPacketOfTheKernelsHasAnOutcome) {
     const xg_outcome outcome = kKernelCounters[reason].outcome;
     EXPECT_NE(outcome, XG_OUTCOME_none) << kKernelCounters[reason].name;
     EXPECT_EQ(outcome == XG_OUTCOME_in, reason == XG_KERNEL_received) << kKernelCounters[reason].name;
+    EXPECT_EQ(outcome == XG_OUTCOME_program, reason == XG_KERNEL_program) << kKernelCounters[reason].name;
     EXPECT_EQ(outcome == XG_OUTCOME_on, reason == XG_KERNEL_inspected) << kKernelCounters[reason].name;
   }
   for (const Counter& counter : kWorkerCounters)

@@ -24,6 +24,9 @@ void count(Totals& sum, xg_outcome outcome, u64 packets) {
     case XG_OUTCOME_again:
       sum.in -= std::min(sum.in, packets);
       break;
+    case XG_OUTCOME_program:
+      sum.program += packets;
+      break;
     case XG_OUTCOME_on:
       sum.inspected += packets;
       break;

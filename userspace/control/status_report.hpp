@@ -102,9 +102,10 @@ struct RateCounts {
 struct Totals {
   u64 in = 0;  // seen by the XDP programs
   u64 pass = 0, drop = 0, tx = 0, redirect = 0, error = 0;
+  u64 program = 0;    // given to programs in XDP, whose answers nobody counts
   u64 inspected = 0;  // of them, handed to user space
   u64 refused = 0;    // of the errors, what was to pass or be sent, and the kernel did not take
-  u64 out() const { return pass + drop + tx + redirect + error; }
+  u64 out() const { return pass + drop + tx + redirect + error + program; }
   u64 in_flight() const { return in > out() ? in - out() : 0; }
   bool balanced() const { return balanced(*this); }
   // Of counters that go on while they are read one after the other: what has come in is accounted for in what
@@ -117,6 +118,7 @@ struct Totals {
     field("tx", self.tx);
     field("redirect", self.redirect);
     field("error", self.error);
+    field("program", self.program);
     field("refused", self.refused);
     field("inspected", self.inspected);
     field.derived("in_flight", self.in_flight());

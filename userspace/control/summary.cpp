@@ -169,8 +169,9 @@ std::string trial_text(const std::optional<Trial>& trial, const std::string& ifn
 std::string account_text(const StatusReport& report) {
   const Totals& packets = report.packets;
   std::string text = fmt::format(
-      "{} in: {} passed, {} dropped, {} sent back, {} redirected, {}{}; {} of them {} inspected\n",
+      "{} in: {} passed, {} dropped, {} sent back, {} redirected, {}{}{}; {} of them {} inspected\n",
       counted(packets.in, "packet"), packets.pass, packets.drop, packets.tx, packets.redirect,
+      packets.program ? fmt::format("{} given to programs in XDP, ", packets.program) : "",
       counted(packets.error, "error"),
       packets.refused ? fmt::format(" ({} refused by the kernel behind user space)", packets.refused) : "",
       packets.inspected, packets.inspected == 1 ? "was" : "were");

@@ -51,6 +51,7 @@ constexpr bool is_end(xg_outcome outcome) noexcept {
       return true;
     case XG_OUTCOME_none:
     case XG_OUTCOME_in:
+    case XG_OUTCOME_program:
     case XG_OUTCOME_on:
     case XG_OUTCOME_again:
       return false;

@@ -50,7 +50,8 @@ enum class Access { none, look, see, write };
   X(worker_counters, write, "workers: what became of the packets")                                           \
   X(xsks, none, "the data plane before it has seen a packet: its sockets; closing them takes them out")      \
   X(tx_ports, none, "the broker: the interfaces of this attach, once")                                       \
-  X(queue_metrics, write, "workers: levels and times, for reports alone")
+  X(queue_metrics, write, "workers: levels and times, for reports alone")                                    \
+  X(user_programs, none, "the broker: programs that it had the kernel verify, on request")
 
 struct MapAccess {
   const char* map;

@@ -100,7 +100,7 @@ struct PortOptions {
   X(gateways)           \
   X(exempt_states)      \
   X(exempt_counters)    \
-  X(worker_counters) X(xsks) X(tx_ports) X(queue_metrics)
+  X(worker_counters) X(xsks) X(tx_ports) X(queue_metrics) X(user_programs)
 struct PortMaps {
 #define XG_X(name) Fd name;
   XG_PORT_MAPS(XG_X)

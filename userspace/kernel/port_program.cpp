@@ -10,6 +10,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "maps/hash.h"
 #include "userspace/kernel/foreign.hpp"
@@ -244,7 +245,10 @@ int PortProgram::Impl::attach_by_dispatcher(XdpMode wanted) {
   component.reset();
   component_skeleton = open_sized(options);
   if (!component_skeleton) return -errno;
-#define XG_X(name) bpf_map__reuse_fd(component_skeleton->maps.name, bpf_map__fd(skeleton->maps.name));
+// An array of programs is one for programs of one type: a component has one of its own, in which nothing is.
+#define XG_X(name)                                \
+  if (std::string_view(#name) != "user_programs") \
+    bpf_map__reuse_fd(component_skeleton->maps.name, bpf_map__fd(skeleton->maps.name));
   XG_PORT_MAPS(XG_X)
 #undef XG_X
   xdp_program* program = xdp_program__from_bpf_obj(component_skeleton->obj, kSection);

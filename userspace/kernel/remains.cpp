@@ -92,6 +92,29 @@ Result<void> check_config(const PortOptions& options, const xg_config& config) {
   return {};
 }
 
+// Programs in an array take packets of several buffers, or none does: as the first one did, ours.
+bool takes_program(const Fd& user_programs, bool multi_buffer) {
+  const auto instruction = [](int code, int d, int s, int immediate) {
+    return bpf_insn{.code = static_cast<u8>(code),
+                    .dst_reg = static_cast<u8>(d & 15),
+                    .src_reg = static_cast<u8>(s & 15),
+                    .off = 0,
+                    .imm = immediate};
+  };
+  const bpf_insn goes_on[]{instruction(BPF_LD | BPF_IMM | BPF_DW, 2, BPF_PSEUDO_MAP_FD, user_programs.get()),
+                           instruction(0, 0, 0, 0),
+                           instruction(BPF_ALU64 | BPF_MOV | BPF_K, 3, 0, 0),
+                           instruction(BPF_JMP | BPF_CALL, 0, 0, BPF_FUNC_tail_call),
+                           instruction(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, XDP_PASS),
+                           instruction(BPF_JMP | BPF_EXIT, 0, 0, 0)};
+  bpf_prog_load_opts how{};
+  how.sz = sizeof(how);
+  how.expected_attach_type = BPF_XDP;
+  how.prog_flags = multi_buffer ? BPF_F_XDP_HAS_FRAGS : 0;
+  const Fd loaded(bpf_prog_load(BPF_PROG_TYPE_XDP, "goes_on", "GPL", goes_on, std::size(goes_on), &how));
+  return static_cast<bool>(loaded);
+}
+
 // A flow's REDIRECT names its target by the number that it had.
 bool sends_to(const PortMaps& maps, const std::vector<u32>& ports) {
   for (u32 i = 0; i < XG_MAX_PORTS; i++) {
@@ -141,6 +164,10 @@ Result<std::optional<Remains>> find_remains(const PortOptions& options, const st
   if (!sends_to(*maps, ports))
     return tl::unexpected(std::string("it redirected to other interfaces than those that are named now"));
   if (auto ok = check_shapes(options, *maps); !ok) return tl::unexpected(ok.error());
+  if (!takes_program(maps->user_programs, options.multi_buffer))
+    return tl::unexpected(
+        std::string("packets were of several buffers then and are not now, or the other way "
+                    "round"));
   remains.maps = std::move(*maps);
   remains.mode = *mode;
   remains.active = config.active;
