@@ -105,8 +105,18 @@ std::vector<StageRule> rules_of(const StageSettings& stage) {
 std::optional<ProgramOf> program_of(const StageSettings& stage) {
   return std::visit(
       [](const auto& what) -> std::optional<ProgramOf> {
-        if constexpr (kTraits<decltype(what)>.programs)
-          return ProgramOf{what.object, what.section, what.maps, what.program};
+        if constexpr (kTraits<decltype(what)>.programs) {
+          using Settings = std::remove_cvref_t<decltype(what)>;
+          ProgramOf named{what.object,
+                          what.section,
+                          what.maps,
+                          what.program,
+                          what.contents,
+                          what.where == Settings::Where::kernel,
+                          {}};
+          for (const auto& one : what.interfaces) named.interfaces.push_back({one.interface, one.ifindex});
+          return named;
+        }
         return std::nullopt;
       },
       stage);

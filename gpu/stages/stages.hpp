@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/program_source.hpp"
 #include "gpu/programs.hpp"
 #include "gpu/rule_source.hpp"
 #include "gpu/stages/alarm_reader.hpp"
@@ -64,6 +65,15 @@ struct ProgramOf {
   const std::string& section;
   const std::vector<ProgramMapFile>& maps;
   const std::shared_ptr<const programs::Program>& program;  // nullptr: not read
+  // What its maps have at first, beside what the program says; nullptr: nothing.
+  const std::shared_ptr<const std::vector<ProgramMapContents>>& contents;
+  bool in_kernel;  // the host is to have XDP itself run it
+  // What interfaces are called in it.
+  struct Numbered {
+    std::string_view interface;
+    u32 ifindex;
+  };
+  std::vector<Numbered> interfaces;
 };
 std::optional<ProgramOf> program_of(const StageSettings& stage);
 // The stage that runs a program, with an interface that it may redirect to, and what it is told nothing else

@@ -99,6 +99,18 @@ class Model {
               program_memory_ = false;
               return {};
             },
+            .load_program = [this](u32 slot, u32 number, const std::string& pipeline,
+                                   const kernel::Fd& memory) -> control::Result<void> {
+              check(program_memory_ && memory, "a program loaded from memory that was not given");
+              check(slot <= 1 && number < XG_MAX_PROGRAMS, "a program for a place that there is not");
+              check(pipeline.size() < sizeof(control::Message::text), "a pipeline's name that does not end");
+              program_memory_ = false;
+              return {};
+            },
+            .retire_programs = [this](u32 slot) -> control::Result<void> {
+              check(slot <= 1, "programs of a slot that there is not");
+              return {};
+            },
             .start_compiler = [this](control::CompilerFor what) -> control::Result<kernel::Fd> {
               check(what == control::CompilerFor::policies || what == control::CompilerFor::programs,
                     "a compiler for something else");

@@ -1,6 +1,6 @@
 # Of gpu/stages/stages.def: stage_tests_sources, the test of each stage, <name>.cpp; of those that have one the part
-# of the program `backends`, <name>_test.cpp, in stage_tests_on_devices, and that of netns_test, <name>_wire_test.cpp,
-# in the global property stage_tests_on_the_wire; and in the folder stage_tests_generated
+# of the program `backends`, <name>_test.cpp or <name>_*_test.cpp, in stage_tests_on_devices, and that of netns_test,
+# <name>_wire_test.cpp or <name>_*_wire_test.cpp, in the global property stage_tests_on_the_wire; and in the folder stage_tests_generated
 #   tests/stages/list.hpp    what each stage's test defines
 #   tests/stages/list.cpp    all of them
 set(def ${PROJECT_SOURCE_DIR}/gpu/stages/stages.def)
@@ -17,12 +17,14 @@ foreach(line IN LISTS lines)
     message(FATAL_ERROR "${def} has a stage ${name}, and there is no ${test}: write one, as gpu/README.md says")
   endif()
   list(APPEND stage_tests_sources ${test})
-  if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/${name}_test.cpp)
-    list(APPEND stage_tests_on_devices ${CMAKE_CURRENT_LIST_DIR}/${name}_test.cpp)
-  endif()
-  if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/${name}_wire_test.cpp)
-    set_property(GLOBAL APPEND PROPERTY stage_tests_on_the_wire ${CMAKE_CURRENT_LIST_DIR}/${name}_wire_test.cpp)
-  endif()
+  file(GLOB parts CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/${name}_test.cpp ${CMAKE_CURRENT_LIST_DIR}/${name}_*_test.cpp)
+  foreach(part IN LISTS parts)
+    if(part MATCHES "_wire_test\\.cpp$")
+      set_property(GLOBAL APPEND PROPERTY stage_tests_on_the_wire ${part})
+    else()
+      list(APPEND stage_tests_on_devices ${part})
+    endif()
+  endforeach()
   string(APPEND declarations "StageTests ${name}_tests();\n")
   list(APPEND calls "${name}_tests()")
 endforeach()

@@ -104,6 +104,12 @@ class ControlRequests : public ::testing::Test {
              },
              .verify_program =
                  [this](const kernel::Fd& memory) { return act(memory ? "verify; " : "verify nothing; "); },
+             .load_program =
+                 [this](u32 slot, u32 number, const std::string& pipeline, const kernel::Fd& memory) {
+                   return act("load " + std::to_string(slot) + " " + std::to_string(number) + " " + pipeline +
+                              (memory ? "; " : " of nothing; "));
+                 },
+             .retire_programs = [this](u32 slot) { return act("retire " + std::to_string(slot) + "; "); },
              .start_compiler = [this](CompilerFor what) -> Result<kernel::Fd> {
                if (auto started =
                        act(what == CompilerFor::programs ? "compiler of programs; " : "compiler; ");
@@ -209,6 +215,29 @@ TEST_F(ControlRequests, AProgramIsVerifiedOnceInItsMemory) {
   EXPECT_EQ(answer(), MessageType::refused);
   EXPECT_EQ(done_, "program of 100; verify; program of 100; verify; ");
   ask(MessageType::program_memory, kMaxProgramBytes + 1);
+  EXPECT_THAT(wrong(), HasSubstr("invalid"));
+}
+
+TEST_F(ControlRequests, AProgramIsLoadedOnceFromItsMemoryIntoASlotThatThereIs) {
+  ASSERT_TRUE(data_plane_.send(Message::make(MessageType::load_program, 1, 2, "web")));
+  EXPECT_THAT(wrong(), HasSubstr("was not given"));
+  ask(MessageType::program_memory, 100);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  (void)data_plane_.receive(0ms);
+  ASSERT_TRUE(data_plane_.send(Message::make(MessageType::load_program, 1, 2, "web")));
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::done);
+  ask(MessageType::retire_programs, 1);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::done);
+  ASSERT_TRUE(data_plane_.send(Message::make(MessageType::load_program, 1, 2, "web")));
+  EXPECT_THAT(wrong(), HasSubstr("was not given"));
+  EXPECT_EQ(done_, "program of 100; load 1 2 web; retire 1; ");
+  for (const auto& [slot, number] : {std::pair{2u, 0u}, {0u, XG_MAX_PROGRAMS}}) {
+    ASSERT_TRUE(data_plane_.send(Message::make(MessageType::load_program, slot, number, "web")));
+    EXPECT_THAT(wrong(), HasSubstr("invalid"));
+  }
+  ask(MessageType::retire_programs, 2);
   EXPECT_THAT(wrong(), HasSubstr("invalid"));
 }
 

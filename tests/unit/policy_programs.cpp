@@ -5,11 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
 #include "gpu/stages/stages.hpp"
 #include "userspace/compiler/programs/exchange.hpp"
+#include "userspace/policy/kernel_programs.hpp"
 #include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::policy {
@@ -300,6 +302,102 @@ TEST(Programs, AreReadFromObjectsByWhomeverReadsFiles) {
   EXPECT_THAT(sentences(parse(one, "p", read_files_from("/none", read_object))), HasSubstr("cannot open"));
   std::remove((folder + "/f.o").c_str());
   rmdir(folder.c_str());
+}
+
+std::string in_kernel(const std::string& stages, const std::string& members) {
+  return R"({"version": 1, "pipelines": {"own": )" + stages + "}, " + members + "}";
+}
+const std::string kInKernel = R"({"stage": "program", "object": "f.o", "where": "kernel")";
+const std::string kInspects = R"("rules": [{"action": {"inspect": "own"}}])";
+std::string problems_of(const std::string& text, FileContents files) {
+  const auto policy = parse(text, "p", read_files_of(std::move(files)));
+  std::string all;
+  if (!policy)
+    for (const auto& one : policy.error()) all += one.sentence() + "\n";
+  return all;
+}
+
+TEST(Programs, RunWhereThePolicySays) {
+  const auto on_device = read(with("changes")), stays = read(with("changes"), R"(, "where": "device")");
+  ASSERT_TRUE(on_device && stays) << problems(with("changes"));
+  EXPECT_FALSE(runs_in_kernel(on_device->pipelines.at(0)));
+  EXPECT_FALSE(runs_in_kernel(stays->pipelines.at(0)));
+  const auto moved = read(with("changes"), R"(, "where": "kernel")");
+  ASSERT_TRUE(moved) << problems(with("changes"), R"(, "where": "kernel")");
+  EXPECT_EQ(kernel_pipelines(*moved), std::vector<u16>{0});
+  EXPECT_EQ(names_in_kernel(*moved), std::vector<std::string>{"own"});
+  EXPECT_NE(moved->pipelines, stays->pipelines);
+  EXPECT_THAT(to_json(*moved), HasSubstr(R"("where": "kernel")"));
+  EXPECT_THAT(problems(with("changes"), R"(, "where": "here")"), HasSubstr("/where: "));
+}
+
+TEST(Programs, InTheKernelAreAlone) {
+  const auto files = with("changes");
+  EXPECT_EQ(problems_of(in_kernel("[" + kInKernel + "}]", kInspects), files), "");
+  EXPECT_THAT(
+      problems_of(in_kernel("[" + kInKernel + R"(}, {"stage": "l2fwd"}])", kInspects), files),
+      HasSubstr("/pipelines/own/0/where: a program that runs in the kernel is its pipeline's only stage"));
+  EXPECT_THAT(
+      problems_of(in_kernel(R"([{"stage": "acl", "rules": []}, )" + kInKernel + "}]", kInspects), files),
+      HasSubstr("/pipelines/own/1/where: "));
+  EXPECT_THAT(
+      problems_of(in_kernel("[" + kInKernel + "}]", R"("rules": [{"action": {"mirror": "own"}}])"), files),
+      HasSubstr("but a mirrored packet goes on; inspect with this one"));
+  EXPECT_THAT(problems_of(in_kernel(R"({"inner": true, "stages": [)" + kInKernel + "}]}", kInspects), files),
+              HasSubstr("outermost headers"));
+}
+
+TEST(Programs, InTheKernelHaveNoFateToShare) {
+  const auto files = with("changes");
+  for (const std::string what : {"drop", "pass", "inspect"})
+    EXPECT_EQ(problems_of(in_kernel("[" + kInKernel + "}]", kInspects + R"(, "fragments": ")" + what + "\""),
+                          files),
+              "");
+  for (const std::string what : {"track", "reassemble"})
+    EXPECT_THAT(
+        problems_of(in_kernel("[" + kInKernel + "}]", kInspects + R"(, "fragments": ")" + what + "\""),
+                    files),
+        HasSubstr("/fragments: the program of pipeline \"own\" runs in the kernel"));
+}
+
+TEST(Programs, InTheKernelAreBoundedInNumber) {
+  const auto text_with = [](u32 count) {
+    std::string pipelines;
+    for (u32 i = 0; i < count; i++)
+      pipelines += (i == 0 ? "\"p" : ", \"p") + std::to_string(i) + "\": [" + kInKernel + "}]";
+    return R"({"version": 1, "pipelines": {)" + pipelines + "}}";
+  };
+  EXPECT_EQ(problems_of(text_with(XG_MAX_PROGRAMS), with("changes")), "");
+  EXPECT_THAT(problems_of(text_with(XG_MAX_PROGRAMS + 1), with("changes")),
+              HasSubstr("room for 16 programs that run in the kernel, here are 17"));
+}
+
+TEST(Programs, RulesLeadToThemInTheKernelAlone) {
+  const auto policy = parse(
+      R"({"version": 1, "management": [{"dst_port": 22}],
+          "pipelines": {"far": [{"stage": "l2fwd"}], "own": [)" +
+          kInKernel + R"(}]},
+          "rules": [{"match": {"dst_port": 1}, "action": {"inspect": "far"}},
+                    {"match": {"dst_port": 2}, "action": {"inspect": "own"}},
+                    {"match": {"dst_port": 3}, "action": "drop"}]})",
+      "p", read_files_of(with("changes")));
+  ASSERT_TRUE(policy) << policy.error().at(0).sentence();
+  auto tables = compile(*policy);
+  ASSERT_TRUE(tables);
+  const auto rules = [&] {
+    std::string all;
+    for (u32 i = 0; i < tables->header.rule_count; i++) {
+      xg_rule rule;
+      std::memcpy(&rule,
+                  reinterpret_cast<const u8*>(&tables->lines[tables->header.rules_line]) + i * sizeof(rule),
+                  sizeof(rule));
+      all += std::to_string(rule.action) + "/" + std::to_string(rule.pipeline) + " ";
+    }
+    return all;
+  };
+  EXPECT_EQ(rules(), "4/0 6/0 2/0 2/1 1/0 ") << "as compiled they inspect";
+  lead_to_programs(tables->header, tables->lines.data(), kernel_pipelines(*policy));
+  EXPECT_EQ(rules(), "4/0 6/0 2/0 7/0 1/0 ");
 }
 
 }  // namespace

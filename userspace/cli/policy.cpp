@@ -27,6 +27,7 @@
 #include "userspace/host/exposure.hpp"
 #include "userspace/kernel/kernel.hpp"
 #include "userspace/policy/fragments.hpp"
+#include "userspace/policy/kernel_programs.hpp"
 #include "userspace/policy/notes.hpp"
 #include "userspace/policy/table_stages.hpp"
 #include "userspace/policy/values.hpp"
@@ -206,6 +207,7 @@ struct CheckReport {
   std::size_t rules = 0;
   u32 compiled_rules = 0;
   std::size_t lists = 0, prefixes = 0, names = 0, pipelines = 0;
+  std::vector<std::string> in_kernel;  // pipelines, whose programs XDP itself runs
   u64 table_bytes = 0;
   std::vector<std::string> notes;
   static void fields(auto& self, auto& field) {
@@ -218,6 +220,7 @@ struct CheckReport {
     field("prefixes", self.prefixes);
     field("names", self.names);
     field("pipelines", self.pipelines);
+    field("in_kernel", self.in_kernel);
     field("table_bytes", self.table_bytes);
     field("notes", self.notes);
   }
@@ -230,6 +233,9 @@ std::string text_of(const CheckReport& report) {
       report.prefixes == 1 ? "" : "es",
       report.names == 0 ? "" : " and " + control::counted(report.names, "name"),
       control::counted(report.pipelines, "pipeline"), (report.table_bytes + 1023) / 1024, report.hash);
+  if (!report.in_kernel.empty())
+    text += fmt::format("in the kernel: pipeline{} {}\n", report.in_kernel.size() == 1 ? "" : "s",
+                        fmt::join(report.in_kernel, ", "));
   for (const auto& note : report.notes) text += "note: " + note + "\n";
   return text;
 }
@@ -274,6 +280,7 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
       .prefixes = 0,
       .names = 0,
       .pipelines = compiled->policy.pipelines.size(),
+      .in_kernel = policy::names_in_kernel(compiled->policy),
       .table_bytes = tables.lines.size() * sizeof(xg_line) + tables.rows.size() * sizeof(xg_class_row),
       .notes = notes_of(compiled->policy, ports)};
   for (const auto& [name, list] : compiled->policy.lists) {
@@ -299,7 +306,8 @@ void add_check(CLI::App& policy, Chosen& chosen) {
       *command,
       "Reads and compiles a policy and everything that it names, and prints every problem with its place:\n"
       "file, line, column and JSON pointer. Exit status 2 if there is one. What is legal and likely not\n"
-      "meant is a note, and fails nothing. A policy has 16 MiB of text at most, 4,096 rules and 4,000,000\n"
+      "meant is a note, and fails nothing. Pipelines are named that run in the kernel. A policy has 16 MiB "
+      "of text at most, 4,096 rules and 4,000,000\n"
       "prefixes, each file 256 MiB, all together 1 GiB.");
   command->add_option("file", arguments->file, "Policy file (JSON)")->required()->type_name("FILE");
   add_interfaces(*command, "--interfaces", arguments->ports,

@@ -13,6 +13,7 @@
 #include "userspace/cli/command.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/host/capture.hpp"
+#include "userspace/policy/kernel_programs.hpp"
 
 namespace xdpgpu::cli {
 namespace {
@@ -253,6 +254,12 @@ int run(const Arguments& arguments, Format format) {
   odd.headers_cut = account.headers_cut();
   SummaryReport& summary = account.summary();
   summary.notes = notes_of(**capture, **replay, odd);
+  if (const auto names = policy::names_in_kernel(policy->policy); !names.empty())
+    summary.notes.push_back(
+        fmt::format("pipeline{} {}, whose program{} in the kernel where the policy is in force: "
+                    "here the device ran {}",
+                    names.size() == 1 ? "" : "s", fmt::join(names, ", "),
+                    names.size() == 1 ? " runs" : "s run", names.size() == 1 ? "it" : "them"));
   summary.complete = (*capture)->problem().empty();
   print(format == Format::json ? json_line(summary) : text_of(summary));
   if (!(*capture)->problem().empty()) return fail((*capture)->problem());
@@ -274,7 +281,9 @@ void add(CLI::App& app, Chosen& chosen) {
       "Packets that rules mirror are named; what a mirror's pipeline would say of them has no effect, as "
       "the\n"
       "moment at which it would be known is not in the capture.\n"
-      "Of packets that a pipeline's program changes the new length is named.\n"
+      "Of packets that a pipeline's program changes the new length is named. Programs that the policy has "
+      "in\n"
+      "the kernel are run by the device.\n"
       "Rules of files that alert (signatures), the first seven, are named with each packet and counted at "
       "the end; their\n"
       "thresholds run by the capture's clock. Without a log of the policy's they are, too; nothing is "

@@ -485,6 +485,7 @@ void Broker::undo() noexcept {
     port->offloads.restore();
   }
   ports_.clear();
+  programs_ = KernelPrograms();
   if (socket_files_.empty()) return;
   // The lock takes the directory away with it if it is empty, and not from under another attach.
   const auto lock = RunLock::take();

@@ -14,6 +14,7 @@
 #include "userspace/control/channel.hpp"
 #include "userspace/control/compiler_process.hpp"
 #include "userspace/control/data_plane_life.hpp"
+#include "userspace/control/kernel_programs.hpp"
 #include "userspace/control/leftovers.hpp"
 #include "userspace/control/link_watch.hpp"
 #include "userspace/control/log_places.hpp"
@@ -95,6 +96,10 @@ class Broker : private DataPlaneKeeper {
   Result<void> install(u32 slot, const kernel::PolicyMaps& maps, const xg_policy& header);
   Result<void> activate(u32 slot, u32 generation, u64 policy_hash);
   Result<void> set_state(u32 state, bool bypassed_too);
+  Result<void> load_program(u32 slot, u32 number, const std::string& pipeline, const kernel::Fd& memory);
+  Result<void> retire_programs(u32 slot);
+  std::vector<KernelPrograms::Port> program_ports() const;
+  bool goes_by(u32 slot) const;  // some port's packets
   // Moves what bears an interface's name to the name that it has now.
   Result<std::string> rename(u32 port);
   // Puts the egress feed on every port, or takes it off.
@@ -128,6 +133,7 @@ class Broker : private DataPlaneKeeper {
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<PortControl> controls_;  // by port
   PolicyTables tables_;
+  KernelPrograms programs_;
   CompilerProcess compiler_, translator_;  // of policies, and of the programs that they name
   LogPlaces logs_;
   kernel::Fd listener_;

@@ -60,6 +60,11 @@ Requests::Duties Broker::duties() {
               },
           .program_memory = make_policy_memory,
           .verify_program = verify_apart,
+          .load_program =
+              [this](u32 slot, u32 number, const std::string& pipeline, const kernel::Fd& memory) {
+                return load_program(slot, number, pipeline, memory);
+              },
+          .retire_programs = [this](u32 slot) { return retire_programs(slot); },
           .start_compiler =
               [this](CompilerFor what) {
                 return what == CompilerFor::programs ? translator_.start() : compiler_.start();
@@ -80,6 +85,8 @@ Result<DataPlaneKeeper::Started> Broker::start(const DeathRecord& before, bool& 
   if (ready_) {
     if (auto there = follow_interfaces(gone); !there) return Error(there.error());
     if (auto found = find_in_force(); !found) return Error(found.error());
+    if (auto retired = retire_programs(controls_.front().active_slot() ^ 1u); !retired)
+      return Error(retired.error());
     if (auto renewed = renew_pairs(); !renewed) return Error(renewed.error());
   }
   make_frame_files();

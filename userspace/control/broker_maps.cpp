@@ -61,11 +61,43 @@ Result<void> Broker::install(u32 slot, const kernel::PolicyMaps& maps, const xg_
   return {};
 }
 
+bool Broker::goes_by(u32 slot) const {
+  return std::any_of(controls_.begin(), controls_.end(), [&](const PortControl& port) {
+    return port.active_generation() != 0 && port.active_slot() == slot;
+  });
+}
+
+std::vector<KernelPrograms::Port> Broker::program_ports() const {
+  std::vector<KernelPrograms::Port> ports;
+  for (std::size_t i = 0; i < ports_.size(); i++) {
+    const auto& facts = plan_.ports[i].facts;
+    ports.push_back({.ifname = facts.name,
+                     .ifindex = facts.ifindex,
+                     .several_buffers = ports_[i]->program->options().multi_buffer,
+                     .in_dispatcher = ports_[i]->program->link_fd() < 0,
+                     .programs = ports_[i]->maps.user_programs.get()});
+  }
+  return ports;
+}
+
+Result<void> Broker::load_program(u32 slot, u32 number, const std::string& pipeline,
+                                  const kernel::Fd& memory) {
+  if (goes_by(slot)) return Error(fmt::format("packets go by the programs in slot {}", slot));
+  return programs_.load(slot, number, pipeline, memory, program_ports());
+}
+
+Result<void> Broker::retire_programs(u32 slot) {
+  if (goes_by(slot)) return Error(fmt::format("packets go by the programs in slot {}", slot));
+  programs_.retire(slot, program_ports());
+  return {};
+}
+
 Result<void> Broker::activate(u32 slot, u32 generation, u64 policy_hash) {
   for (const auto& control : controls_)
     if (control.header(slot).generation != generation)
       return Error(fmt::format("the policy in slot {} is not of generation {}", slot, generation));
   for (auto& control : controls_) control.activate(generation, slot, policy_hash);
+  programs_.put_in_force(slot, program_ports());
   return {};
 }
 

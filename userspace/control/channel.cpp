@@ -46,8 +46,11 @@ bool valid(const Message& message, std::size_t descriptors) {
     case MessageType::install_maps:
     case MessageType::watch_egress:
     case MessageType::ending:
+    case MessageType::retire_programs:
     case MessageType::gone:
       return message.a <= 1;
+    case MessageType::load_program:
+      return message.a <= 1 && message.b < XG_MAX_PROGRAMS;
     case MessageType::start_compiler:
       return message.a <= static_cast<u32>(CompilerFor::programs);
     case MessageType::renamed:

@@ -37,10 +37,13 @@ enum class MessageType : u32 {
                  // no answer
   keep_policy,   // a: bytes of the policy that a next data plane is to begin with; memory or refused
   policy_kept,   // a u64, its hash: it stands in the memory given last; done
-  start_compiler,  // a: a CompilerFor; instead of the one that there may be for that; compiler or refused
-  program_memory,  // a: bytes of a program that a policy names; memory or refused
-  verify_program,  // it stands in the memory given last; done, or refused: what the kernel's verifier says
-  open_log,        // text: one of the policy file's outputs (log_places.hpp); log or refused
+  start_compiler,   // a: a CompilerFor; instead of the one that there may be for that; compiler or refused
+  program_memory,   // a: bytes of a program that a policy names; memory or refused
+  verify_program,   // it stands in the memory given last; done, or refused: what the kernel's verifier says
+  open_log,         // text: one of the policy file's outputs (log_places.hpp); log or refused
+  load_program,     // a: slot, by which no packet goes, b: number, text: pipeline; what stands in the memory
+                    // given last (kernel_programs.hpp) is the slot's program of that number; done or refused
+  retire_programs,  // a: slot, by which no packet goes: its programs are let go; done or refused
   // broker → data plane
   maps_created = 64,  // two descriptors
   done,

@@ -83,7 +83,10 @@ class DataPlane final : public Attached {
     made->alarms = alarms_.report();
     made->flow_events = flow_events_.report();
     if (log_) made->log = log_->report();
-    if (made->service) made->service->programs = rule_stats_->programs(*swap_->current());
+    if (made->service) {
+      made->service->programs = rule_stats_->programs(*swap_->current());
+      add_given(*made->service, *swap_->current());
+    }
     if (auto health = health_.report(swap_->current()->policy); !health.empty())
       made->health = std::move(health);
     made->data_plane = life_report(setup_.before, true);

@@ -106,8 +106,10 @@ std::string programs_text(const std::vector<ProgramReport>& programs) {
     std::string packets;
     for (const auto& [name, count] : program.packets)
       if (count) packets += fmt::format("{}{} {}", packets.empty() ? "" : ", ", count, name);
-    text += fmt::format("  pipeline {}, stage {}: {}\n", program.pipeline, program.stage,
-                        packets.empty() ? "none dropped, none sent" : packets);
+    const bool in_kernel = program.where == "kernel";
+    const char* const none = in_kernel ? "0 given" : "none dropped, none sent";
+    text += fmt::format("  pipeline {}, stage {}{}: {}\n", program.pipeline, program.stage,
+                        in_kernel ? ", in the kernel" : "", packets.empty() ? none : packets);
   }
   return text.empty() ? text : "\nprograms decided of packets:\n" + text;
 }

@@ -9,10 +9,12 @@
 #include "maps/fragments.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/grace_period.hpp"
+#include "userspace/control/kernel_programs.hpp"
 #include "userspace/control/program_translator.hpp"
 #include "userspace/control/program_verifier.hpp"
 #include "userspace/dataplane/reassembler.hpp"
 #include "userspace/policy/kept_verdicts.hpp"
+#include "userspace/policy/kernel_programs.hpp"
 #include "userspace/policy/mirroring.hpp"
 
 namespace xdpgpu::control {
@@ -20,9 +22,10 @@ namespace {
 
 std::string text_of(const Received& received) { return received.message.text; }
 
-// Into tables that have been filled and are not in use yet. kept_since: by the policy's rule.
-Result<void> write_kept_since(const kernel::PolicyMaps& maps, const policy::Tables& tables,
-                              const std::vector<u32>& kept_since) {
+// Into tables that have been filled and are not in use yet. kept_since: by the policy's rule. in_kernel:
+// places of pipelines whose programs the kernel runs.
+Result<void> write_rules(const kernel::PolicyMaps& maps, const policy::Tables& tables,
+                         const std::vector<u32>& kept_since, const std::vector<u16>& in_kernel) {
   const xg_policy& header = tables.header;
   const u32 first = header.management_count;
   constexpr u32 kRulesPerLine = sizeof(xg_line) / sizeof(xg_rule);
@@ -32,7 +35,9 @@ Result<void> write_kept_since(const kernel::PolicyMaps& maps, const policy::Tabl
   if (!chunks) return Error(chunks.error());
   if (kept_since.size() > header.rule_count - first)
     return Error(std::string("the policy has more rules than its tables"));
-  auto* rules = reinterpret_cast<xg_rule*>(reinterpret_cast<xg_line*>(chunks->data()) + header.rules_line);
+  auto* all_lines = reinterpret_cast<xg_line*>(chunks->data());
+  policy::lead_to_programs(header, all_lines, in_kernel);
+  auto* rules = reinterpret_cast<xg_rule*>(all_lines + header.rules_line);
   for (u32 i = 0; i < kept_since.size(); i++) rules[first + i].kept_since = kept_since[i];
   return {};
 }
@@ -58,6 +63,7 @@ PolicySwap::PolicySwap(BrokerCalls& broker, std::vector<PortControl>& ports, dat
                        const std::optional<InForce>& in_force)
     : broker_(broker), ports_(ports), engine_(engine) {
   if (!in_force) return;
+  has_programs_ = true;
   generation_ = XG_ACTIVE_GENERATION(in_force->active);
   slot_ = XG_ACTIVE_SLOT(in_force->active);
   left_hash_ = in_force->policy_hash;
@@ -102,10 +108,18 @@ Result<void> PolicySwap::prepare_slot(const Prepared& prepared) {
       broker_.call(Message::make(MessageType::create_maps, static_cast<u32>(lines), static_cast<u32>(rows)));
   if (!made) return Error(made.error());
   if (made->message.type != MessageType::maps_created) return Error(text_of(*made));
+  // With --audit nothing is dropped: what they would drop, only devices can say.
+  std::vector<u16> in_kernel;
+  if (!policy.audits()) in_kernel = policy::kernel_pipelines(policy.policy);
   const kernel::PolicyMaps maps{std::move(made->descriptors[0]), std::move(made->descriptors[1])};
   if (auto filled = kernel::fill_policy_maps(maps, policy.tables.lines, policy.tables.rows); !filled)
     return Error(filled.error());
-  if (auto written = write_kept_since(maps, policy.tables, prepared.kept_since); !written) return written;
+  if (auto written = write_rules(maps, policy.tables, prepared.kept_since, in_kernel); !written)
+    return written;
+  if (!in_kernel.empty()) {
+    has_programs_ = true;
+    if (auto ordered = order_programs(broker_, policy, prepared.slot); !ordered) return ordered;
+  }
   xg_policy header = policy.tables.header;
   header.generation = prepared.generation;
   auto installed = broker_.call(Message::with(MessageType::install_maps, prepared.slot, 0, header));
@@ -179,6 +193,15 @@ Result<PolicySwap::Prepared> PolicySwap::prepare(std::shared_ptr<const compiler:
 void PolicySwap::give_up(const Prepared& prepared) {
   engine_.forget_policy(prepared.generation);
   stop_watching();
+  retire_programs(prepared.slot);
+}
+
+// What a dead attach left may have some, too.
+void PolicySwap::retire_programs(u32 slot) {
+  if (!has_programs_) return;
+  const auto retired = broker_.call(Message::make(MessageType::retire_programs, slot));
+  if (!retired || retired->message.type != MessageType::done) return;
+  has_programs_ = current_ && !current_->audits() && !policy::kernel_pipelines(current_->policy).empty();
 }
 
 // A program that stays on shows nothing while no policy wants it.
@@ -209,6 +232,7 @@ Result<void> PolicySwap::commit(Prepared prepared) {
 }
 
 void PolicySwap::settle() {
+  retire_programs(slot_ ^ 1u);
   engine_.retire_generations_before(generation_);
   if (listener_.settled) listener_.settled(*current_);
 }

@@ -94,6 +94,8 @@ class PolicySwap {
   Result<void> activate(u32 generation, u32 slot, u64 hash);
   Result<void> load(const Prepared& prepared);
   Result<void> prepare_slot(const Prepared& prepared);
+  // Of a slot by which no packet goes.
+  void retire_programs(u32 slot);
 
   BrokerCalls& broker_;
   std::vector<PortControl>& ports_;
@@ -108,6 +110,7 @@ class PolicySwap {
   bool loose_ = false;            // conntrack is, until another policy is put in force
   bool loosens_ = false;
   bool watches_egress_ = false;
+  bool has_programs_ = false;  // in the kernel, as far as is known
 };
 
 // Which pipeline a frame goes to by this policy's rules.

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -21,6 +22,7 @@
 #include "gpu/stages/stages.hpp"
 #include "userspace/compiler/programs/exchange.hpp"
 #include "userspace/control/forked.hpp"
+#include "userspace/policy/kernel_programs.hpp"
 #include "userspace/policy/program_files.hpp"
 
 namespace xdpgpu::control {
@@ -169,8 +171,32 @@ Result<void> verify_apart(const kernel::Fd& memory) {
   return {};
 }
 
+namespace {
+
+// Where a program that is to run in the kernel calls an interface that is here by another number than the
+// host.
+void check_numbers(const compiler::CompiledPolicy& policy, policy::Diagnostics& refused) {
+  for (const u16 place : policy::kernel_pipelines(policy.policy)) {
+    const policy::Pipeline& pipeline = policy.policy.pipelines[place];
+    const auto program = gpu::program_of(pipeline.stages.front());
+    for (std::size_t i = 0; i < program->interfaces.size(); i++) {
+      const auto& [interface, ifindex] = program->interfaces[i];
+      const u32 number = if_nametoindex(std::string(interface).c_str());
+      if (number == 0 || number == ifindex) continue;
+      refused.push_back(
+          {.file = policy.source.file,
+           .pointer = fmt::format("{}/interfaces/{}/ifindex", policy::stage_pointer(pipeline, 0), i),
+           .message = fmt::format("in the kernel an interface has the host's number: {} is {} here",
+                                  interface, number)});
+    }
+  }
+}
+
+}  // namespace
+
 Verified verify_here(const compiler::CompiledPolicy& policy) {
   Verified verified;
+  check_numbers(policy, verified.refused);
   for (const NamedProgram& one : programs_of(policy.policy, policy.source)) {
     const auto object = programs::from_bytes(one.bytes);
     if (!object) continue;  // compiling it has said so

@@ -9,6 +9,7 @@
 #include "userspace/control/metrics.hpp"
 #include "userspace/dataplane/counters.hpp"
 #include "userspace/kernel/names.hpp"
+#include "userspace/policy/kernel_programs.hpp"
 
 namespace xdpgpu::control {
 namespace {
@@ -222,6 +223,25 @@ Totals total(const std::vector<PortReport>& ports) {
     }
   }
   return sum;
+}
+
+void add_given(ServiceReport& service, const compiler::CompiledPolicy& policy) {
+  if (policy.audits()) return;
+  const auto& all = policy.policy.pipelines;
+  const std::size_t first = policy.tables.header.management_count;
+  for (const u16 place : policy::kernel_pipelines(policy.policy)) {
+    const auto program = std::find_if(service.programs.begin(), service.programs.end(),
+                                      [&](const auto& one) { return one.pipeline == all[place].name; });
+    if (program == service.programs.end()) continue;
+    u64 given = 0;
+    for (std::size_t i = 0; i < policy.policy.rules.size() && first + i < service.rules.size(); i++) {
+      const policy::Rule& rule = policy.policy.rules[i];
+      if (rule.action == policy::Rule::Action::inspect && rule.pipeline == all[place].name)
+        given += service.rules[first + i].packets;
+    }
+    program->where = "kernel";
+    program->packets = {{"given", given}};
+  }
 }
 
 Result<Totals> totals(const std::vector<PortControl>& ports, const dataplane::Engine& engine) {

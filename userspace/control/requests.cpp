@@ -100,6 +100,14 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
       program_ = kernel::Fd();
       return done_or_refused(duties_.verify_program(memory));
     }
+    case MessageType::load_program: {
+      if (!program_) return Error(std::string("it had a program loaded from memory that was not given"));
+      const kernel::Fd memory = std::move(program_);
+      program_ = kernel::Fd();
+      return done_or_refused(duties_.load_program(message.a, message.b, message.text, memory));
+    }
+    case MessageType::retire_programs:
+      return done_or_refused(duties_.retire_programs(message.a));
     case MessageType::start_compiler: {
       auto socket = duties_.start_compiler(static_cast<CompilerFor>(message.a));
       if (!socket) return Message::make(MessageType::refused, 0, 0, socket.error());

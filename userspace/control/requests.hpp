@@ -32,6 +32,11 @@ class Requests {
     std::function<Result<kernel::Fd>(u32 bytes)> program_memory;  // returns memory for a program
     // Whether the kernel takes the program in that memory.
     std::function<Result<void>(const kernel::Fd& memory)> verify_program;
+    // Has what stands in that memory be a slot's program (kernel_programs.hpp), and lets go of a slot's. No
+    // packet goes by the slot.
+    std::function<Result<void>(u32 slot, u32 number, const std::string& pipeline, const kernel::Fd& memory)>
+        load_program;
+    std::function<Result<void>(u32 slot)> retire_programs;
     // Returns what a compiler of its own takes orders through; one that there was for the same has ended.
     std::function<Result<kernel::Fd>(CompilerFor what)> start_compiler;
     // Returns where the lines of an output are to be written, if it is one that root has named.

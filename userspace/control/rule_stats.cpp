@@ -151,7 +151,8 @@ std::vector<ProgramReport> RuleStats::programs(const compiler::CompiledPolicy& p
     for (u32 stage = 1; stage <= pipeline.stages.size(); stage++) {
       const gpu::StageSettings& settings = pipeline.stages[stage - 1];
       if (!runs_program(settings)) continue;
-      ProgramReport& report = reports.emplace_back(ProgramReport{pipeline.name, stage, {}});
+      ProgramReport& report =
+          reports.emplace_back(ProgramReport{.pipeline = pipeline.name, .stage = stage, .packets = {}});
       const auto found = counts.find({pipeline.name, stage});
       for (u32 rule = 0; rule < dataplane::AlertRules::kCountedRules; rule++)
         if (auto name = name_of(settings, rule); !name.empty())

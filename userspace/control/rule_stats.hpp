@@ -61,11 +61,15 @@ inline constexpr std::string_view kRuleOrders[] = {"matches", "cost"};
 // What a program's stage decided, since the attach.
 struct ProgramReport {
   std::string pipeline;
-  u32 stage = 0;                       // from 1
-  std::map<std::string, u64> packets;  // by what became of them, or why; those that went on are not here
+  u32 stage = 0;                 // from 1
+  std::string where = "device";  // or "kernel"
+  // By what became of them, or why; those that went on are not here. In the kernel nobody learns that:
+  // "given".
+  std::map<std::string, u64> packets;
   static void fields(auto& self, auto& field) {
     field("pipeline", self.pipeline);
     field("stage", self.stage);
+    field("where", self.where);
     field("packets", self.packets);
   }
 };

@@ -258,7 +258,9 @@ Verdict may_ask() {
   return {Said::not_asked, fmt::format("it loads no XDP program at all: {}", std::strerror(errno))};
 }
 
-Verdict verify_part(const Program& program, bool fragments, const std::vector<int>& descriptors) {
+}  // namespace
+
+Loaded load(const Program& program, bool fragments, const std::vector<int>& descriptors) {
   const auto instructions = instructions_of(program);
   const FunctionTypes types(instructions);
   bpf_prog_load_opts how{};
@@ -273,19 +275,17 @@ Verdict verify_part(const Program& program, bool fragments, const std::vector<in
                             instructions.data(), instructions.size(), &how));
   };
   // What it writes costs more than to verify: it is asked for where there is something to tell.
-  if (const Fd loaded = load(); loaded) return {Said::takes, {}};
+  if (Fd loaded = load(); loaded) return {std::move(loaded), {Said::takes, {}}};
   std::string log(kLogBytes, '\0');
   how.log_level = 1;
   how.log_buf = log.data();
   how.log_size = static_cast<u32>(log.size());
-  if (const Fd loaded = load(); loaded) return {Said::takes, {}};
+  if (Fd loaded = load(); loaded) return {std::move(loaded), {Said::takes, {}}};
   const int error = errno;
   log.resize(std::strlen(log.c_str()));
-  if (const std::string said = end_of(log); !said.empty()) return {Said::refuses, said};
-  return failed("it refuses the program and does not say why", error);
+  if (const std::string said = end_of(log); !said.empty()) return {Fd(), {Said::refuses, said}};
+  return {Fd(), failed("it refuses the program and does not say why", error)};
 }
-
-}  // namespace
 
 Verdict verify(const Program& program, bool fragments) {
   quiet_libraries();
@@ -294,7 +294,7 @@ Verdict verify(const Program& program, bool fragments) {
   if (auto made = maps.make(); made.said != Said::takes) return made;
   const auto descriptors = maps.descriptors();
   for (const Program& part : gpu::programs::parts_of(program)) {
-    auto verdict = verify_part(part, fragments, descriptors);
+    auto verdict = load(part, fragments, descriptors).verdict;
     if (verdict.said == Said::takes) continue;
     if (part.name != program.name)
       verdict.why = fmt::format("{}, with which it goes on: {}", part.name, verdict.why);

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "gpu/programs.hpp"
+#include "userspace/kernel/kernel.hpp"
 
 namespace xdpgpu::kernel {
 
@@ -28,5 +30,12 @@ inline constexpr u64 kMostVerifiedBytes = u64{1} << 30, kMostVerifiedPerCpuEntri
 // maps of types that devices are not to have. Needs CAP_BPF and CAP_NET_ADMIN: whether those are there, the
 // kernel is asked of a program that it takes.
 Verdict verify(const gpu::programs::Program& program, bool fragments);
+
+// One part of a program (gpu::programs::parts_of()), which finds its maps among `maps` by their numbers.
+struct Loaded {
+  Fd program;  // empty: the verdict says why
+  Verdict verdict;
+};
+Loaded load(const gpu::programs::Program& part, bool fragments, const std::vector<int>& maps);
 
 }  // namespace xdpgpu::kernel

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "userspace/policy/caching.hpp"
+#include "userspace/policy/kernel_programs.hpp"
 
 namespace xdpgpu::policy {
 namespace {
@@ -86,8 +87,8 @@ class Ways {
     if (!inspecting.empty())
       notes_.push_back(
           fmt::format("fragments get around the pipeline {}: \"fragments\": \"pass\" passes them, and no "
-                      "pipeline sees them; write \"track\"",
-                      named(inspecting)));
+                      "pipeline sees them; write \"{}\"",
+                      named(inspecting), kernel_pipelines(policy_).empty() ? "track" : "inspect"));
   }
   void inspected() {
     around(holding());

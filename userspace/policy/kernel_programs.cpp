@@ -1,10 +1,37 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/policy/kernel_programs.hpp"
 
+#include <linux/bpf.h>
+
 #include <algorithm>
 #include <cstring>
 
 namespace xdpgpu::policy {
+
+bool runs_in_kernel(const Pipeline& pipeline) {
+  return std::any_of(pipeline.stages.begin(), pipeline.stages.end(), [](const Stage& stage) {
+    const auto program = gpu::program_of(stage);
+    return program && program->in_kernel;
+  });
+}
+
+bool sends_anywhere(const gpu::programs::Instruction& instruction) {
+  return instruction.opcode == (BPF_JMP | BPF_CALL) && instruction.source == 0 &&
+         instruction.immediate == BPF_FUNC_redirect;
+}
+
+std::vector<u16> kernel_pipelines(const Policy& policy) {
+  std::vector<u16> places;
+  for (std::size_t i = 0; i < policy.pipelines.size(); i++)
+    if (runs_in_kernel(policy.pipelines[i])) places.push_back(static_cast<u16>(i));
+  return places;
+}
+
+std::vector<std::string> names_in_kernel(const Policy& policy) {
+  std::vector<std::string> names;
+  for (const u16 place : kernel_pipelines(policy)) names.push_back(policy.pipelines[place].name);
+  return names;
+}
 
 void lead_to_programs(const xg_policy& header, xg_line* lines, const std::vector<u16>& pipelines) {
   auto* const first = reinterpret_cast<u8*>(lines + header.rules_line);

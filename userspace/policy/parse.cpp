@@ -9,6 +9,7 @@
 #include "userspace/policy/compute.hpp"
 #include "userspace/policy/domain_file.hpp"
 #include "userspace/policy/hash.hpp"
+#include "userspace/policy/kernel_programs.hpp"
 #include "userspace/policy/list_file.hpp"
 #include "userspace/policy/log.hpp"
 #include "userspace/policy/match.hpp"
@@ -65,6 +66,7 @@ class PolicyReader {
     if (auto entries = fields.get("management")) management(*entries);
     if (auto rates = fields.get("rates")) read_rates(report_, *rates, policy_.rates);
     if (auto rules = fields.get("rules")) this->rules(*rules);
+    if (auto place = fields.get("fragments")) fragments_in_kernel(*place);
     if (auto io = fields.get("io")) this->io(*io);
     if (auto compute = fields.get("compute"))
       policy_.compute = read_compute(report_, *compute, policy_.pipelines);
@@ -93,6 +95,15 @@ class PolicyReader {
     if (const auto place = fields.get("overlapping_fragments"))
       if (const auto word = read_word(report_, *place, words::kOverlapping))
         policy_.overlapping_fragments = static_cast<Overlapping>(*word);
+  }
+  void fragments_in_kernel(const Place& place) {
+    const auto in_kernel = std::find_if(policy_.pipelines.begin(), policy_.pipelines.end(), runs_in_kernel);
+    if (policy_.fragments != Do::track || in_kernel == policy_.pipelines.end()) return;
+    report_.at(place,
+               fmt::format("the program of pipeline \"{}\" runs in the kernel, where nobody learns what it "
+                           "answers, so that a datagram's later fragments cannot share its first one's fate; "
+                           "write \"drop\", \"pass\" or \"inspect\"",
+                           in_kernel->name));
   }
   // What becomes of packets that nobody can look at.
   void uninspected(const Fields& fields, std::string_view key, Do& into) {
@@ -467,6 +478,11 @@ class PolicyReader {
                  fmt::format("only a policy's first {} pipelines can be mirrored to, and \"{}\" stands "
                              "at place {}; move it to the front",
                              kMirrorPipelines, pipeline.name, at + 1));
+    if (runs_in_kernel(pipeline))
+      return report_.at(place,
+                        fmt::format("the program of pipeline \"{}\" runs in the kernel, where its answer is "
+                                    "the packet's end, but a mirrored packet goes on; inspect with this one",
+                                    pipeline.name));
     if (auto table = exact_table_in(pipeline))
       return report_.at(place,
                         fmt::format("pipeline \"{}\" remembers what it sees ({}), but of mirrored packets "

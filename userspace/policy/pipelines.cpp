@@ -6,11 +6,31 @@
 #include <algorithm>
 
 #include "maps/packet.h"
+#include "userspace/policy/kernel_programs.hpp"
 #include "userspace/policy/stage_reader.hpp"
 #include "userspace/policy/table_stages.hpp"
 
 namespace xdpgpu::policy {
 namespace {
+
+// A stage whose program is to run in the kernel, of so many in its pipeline.
+void check_in_kernel(Report& report, const Place& stage, const gpu::ProgramOf& program, std::size_t stages) {
+  const Place where = member_of(stage, "where");
+  if (stages > 1)
+    report.at(where,
+              fmt::format("a program that runs in the kernel is its pipeline's only stage, and here are "
+                          "{}: give it a pipeline of its own",
+                          stages));
+  if (program.program == nullptr) return;
+  for (const auto& part : gpu::programs::parts_of(*program.program))
+    for (std::size_t i = 0; i < part.instructions.size(); i++)
+      if (sends_anywhere(part.instructions[i]))
+        return report.at(where,
+                         fmt::format("in the kernel its program {} may not call bpf_redirect, at instruction "
+                                     "{}, by which it could send packets out of any interface of the host: "
+                                     "let it call bpf_redirect_map, whose map has attached interfaces alone",
+                                     part.name, i));
+}
 
 // place: of an array.
 void read_stages(Report& report, const Place& place, StageContext& context, Pipeline& pipeline) {
@@ -29,6 +49,8 @@ void read_stages(Report& report, const Place& place, StageContext& context, Pipe
                             "not cached unless they drop: take \"cache\" out here",
                             *table));
     if (const auto why = gpu::why_not_inner(*stage); pipeline.inner && why) report.at(one, *why);
+    if (const auto program = gpu::program_of(*stage); program && program->in_kernel)
+      check_in_kernel(report, one, *program, stages->size());
     if (std::string text = read_description(report, one); !text.empty())
       pipeline.descriptions[static_cast<u32>(pipeline.stages.size())] = std::move(text);
     pipeline.stages.push_back(std::move(*stage));
@@ -92,6 +114,10 @@ std::vector<Pipeline> read_pipelines(Report& report, const Place& place, const K
                                 member.key.substr(0, 80)));
     pipelines.push_back(read_pipeline(report, at, context));
   }
+  if (const auto count = std::count_if(pipelines.begin(), pipelines.end(), runs_in_kernel);
+      count > std::ptrdiff_t{XG_MAX_PROGRAMS})
+    report.at(place, fmt::format("a policy has room for {} programs that run in the kernel, here are {}",
+                                 XG_MAX_PROGRAMS, count));
   return pipelines;
 }
 

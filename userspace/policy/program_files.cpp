@@ -17,14 +17,6 @@
 namespace xdpgpu::policy {
 namespace {
 
-// The member of an object; the object itself where it has none.
-Place member_of(const Place& object, std::string_view key) {
-  if (const auto* const members = object.node->as<Object>())
-    for (const Member& one : *members)
-      if (one.key == key) return Place{&one.value, &object, one.key};
-  return object;
-}
-
 std::vector<u8> native(u32 number) {
   std::vector<u8> bytes(sizeof(number));
   std::memcpy(bytes.data(), &number, sizeof(number));

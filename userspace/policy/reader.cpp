@@ -67,6 +67,13 @@ std::string Diagnostic::sentence() const {
   return text + message;
 }
 
+Place member_of(const Place& object, std::string_view key) {
+  if (const auto* const members = object.node->as<Object>())
+    for (const Member& one : *members)
+      if (one.key == key) return Place{&one.value, &object, one.key};
+  return object;
+}
+
 std::string Place::pointer() const {
   if (up == nullptr) return {};
   return up->pointer() + (element ? fmt::format("/{}", index) : pointer_token(key));

@@ -27,6 +27,9 @@ struct Place {
   std::string pointer() const;
 };
 
+// The member of an object; the object itself where it has none. `object` must outlive it.
+Place member_of(const Place& object, std::string_view key);
+
 // The problems of one document, in the order found; keeps kMaxDiagnostics, none longer than a screen, and
 // counts the rest.
 class Report {

@@ -47,6 +47,10 @@ namespace xdpgpu::gpu {
 // order of their batches. Policies that have the same maps with the same first contents in the same place go
 // on with what is in them.
 //
+// Told to run in the kernel, it is the only stage of its pipeline, and the host has XDP itself run it: what
+// it answers is then the kernel's to do, as there is none of the above. Devices run it as they do any other,
+// for whoever decides without the kernel.
+//
 // Verdict's rule, of what drops: 1, the program says so; 2 + a ProgramEnd for all others. Else 0: of XDP_TX
 // and XDP_REDIRECT, and of XDP_PASS where the packet is changed.
 enum class ProgramEnd : u32 {
@@ -78,10 +82,13 @@ inline constexpr u32 kMostIfindex = 0x7fffffff;
 inline constexpr u32 kMostProgramTails = 1024, kMostTailIndex = 65'535;
 
 struct ProgramSettings {
+  enum class Where : u8 { device, kernel };
+
   std::string object;   // the object's file, relative to the policy
   std::string section;  // which of its programs; empty: the only one
   std::vector<ProgramMapFile> maps;
   std::vector<ProgramInterface> interfaces{};  // XG_MAX_PORTS at most, no number twice
+  Where where = Where::device;
   u32 steps = 16'384;  // instructions a packet, at most, and 8 bytes that a helper reads as one more
 
   // Of these files, read by whoever reads the policy. nullptr: not read; such a stage cannot be compiled.
@@ -93,10 +100,12 @@ struct ProgramSettings {
       return one == two || (one && two && *one == *two);
     };
     return object == other.object && section == other.section && maps == other.maps &&
-           interfaces == other.interfaces && steps == other.steps && same(program, other.program) &&
-           same(contents, other.contents);
+           interfaces == other.interfaces && where == other.where && steps == other.steps &&
+           same(program, other.program) && same(contents, other.contents);
   }
 };
+inline constexpr Named<ProgramSettings::Where> kWhereNames[] = {{ProgramSettings::Where::device, "device"},
+                                                                {ProgramSettings::Where::kernel, "kernel"}};
 inline constexpr u32 kLeastPacketSteps = 64, kMostPacketSteps = 65'536;
 
 template <class Table>
@@ -143,10 +152,16 @@ void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
                 "`bpftool map dump -j` prints a map, or with numbers and addresses in the place of bytes; in "
                 "an array of maps, with their names or entries; and programs, in an array of programs.",
                 Say{.shown = !s.maps.empty()});
-  table.array("interfaces", s.interfaces, 0, XG_MAX_PORTS, "an interface",
-              "What interfaces are called in the program: the numbers that it redirects to, that its devmaps "
-              "have, and that it finds in ingress_ifindex. They need not be the host's own numbers.",
-              Say{.shown = !s.interfaces.empty()});
+  table.array(
+      "interfaces", s.interfaces, 0, XG_MAX_PORTS, "an interface",
+      "What interfaces are called in the program: the numbers that it redirects to, that its devmaps "
+      "have, and that it finds in ingress_ifindex. They need not be the host's own numbers, but in the "
+      "kernel they have to be.",
+      Say{.shown = !s.interfaces.empty()});
+  table.word("where", s.where, kWhereNames,
+             "'kernel': XDP itself runs it, in place of a device: for the only stage of a pipeline. What it "
+             "answers is what the kernel does with the packet, and its maps are the kernel's.",
+             Say{});
   table.integer("steps", s.steps, kLeastPacketSteps, kMostPacketSteps,
                 "How many instructions a packet may take; one that takes more is dropped.", Say{});
 }

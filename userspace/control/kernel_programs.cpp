@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/control/kernel_programs.hpp"
+
+#include <bpf/bpf.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <span>
+
+#include "userspace/compiler/programs/exchange.hpp"
+#include "userspace/compiler/sealed_memory.hpp"
+#include "userspace/control/forked.hpp"
+#include "userspace/kernel/descriptors.hpp"
+#include "userspace/policy/kernel_programs.hpp"
+#include "userspace/policy/program_files.hpp"
+#include "userspace/policy/reader.hpp"
+
+namespace xdpgpu::control {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using compiler::MemoryReader;
+using compiler::MemoryWriter;
+using gpu::ProgramMapContents;
+using Port = KernelPrograms::Port;
+
+constexpr std::chrono::seconds kLongestLoaded{15};
+// Whoever asks waits longer than it may take.
+constexpr std::chrono::seconds kLongestCall{30};
+constexpr std::size_t kMostSaid = sizeof(Message::text) - 1;
+// What an order begins with.
+constexpr u64 kOrder = 0x7867'7063'0000'000a;
+
+// Entries one behind the other, each a key and a value.
+std::vector<u8> packed(const ProgramMapContents& contents) {
+  std::vector<u8> bytes;
+  for (const auto& [key, value] : contents.entries) {
+    bytes.insert(bytes.end(), key.begin(), key.end());
+    bytes.insert(bytes.end(), value.begin(), value.end());
+  }
+  return bytes;
+}
+ProgramMapContents unpacked(u32 map, u32 key_bytes, u32 value_bytes, const std::vector<u8>& bytes) {
+  ProgramMapContents contents{.map = map};
+  const u64 each = u64{key_bytes} + value_bytes;
+  for (u64 at = 0; each != 0 && at + each <= bytes.size(); at += each) {
+    const auto key = bytes.begin() + static_cast<std::ptrdiff_t>(at), value = key + key_bytes;
+    contents.entries.emplace_back(std::vector<u8>(key, value), std::vector<u8>(value, value + value_bytes));
+  }
+  return contents;
+}
+
+// What the process that loads sends, with a descriptor beside it where it is a map or the program.
+struct Part {
+  enum class Kind : u32 { map, program, refused };
+  Kind kind = Kind::refused;
+  u64 bytes = 0;  // of the program's maps
+  char text[sizeof(Message::text)] = {};
+
+  void say(std::string_view what) { std::memcpy(text, what.data(), std::min(what.size(), sizeof(text) - 1)); }
+};
+
+// The end of it says why.
+std::string shortened(const std::string& why, std::size_t most) {
+  return why.size() <= most ? why : "..." + why.substr(why.size() - (most - 3));
+}
+
+bool send_part(int socket, const Part& part, int descriptor) {
+  const std::span<const int> beside(&descriptor, descriptor < 0 ? 0 : 1);
+  return kernel::send_with(socket, std::as_bytes(std::span(&part, 1)), beside, 0);
+}
+
+std::string number_problem(const ProgramOrder& order, const std::vector<Port>& ports) {
+  for (const auto& [port, ifindex] : order.interfaces) {
+    if (port >= ports.size()) return "it numbers an interface that is not attached";
+    if (ports[port].ifindex != ifindex)
+      return fmt::format(
+          "its \"interfaces\" call {} {}, and in the kernel an interface has the host's number: write {}",
+          ports[port].ifname, ifindex, ports[port].ifindex);
+  }
+  return {};
+}
+
+Result<kernel::UserProgram> load_here(const std::string& bytes, const std::vector<Port>& ports,
+                                      u64 most_bytes) {
+  const auto order = order_from(bytes);
+  if (!order) return Error(order.error());
+  const auto object = programs::from_bytes(order->program);
+  if (!object) return Error(object.error());
+  if (auto problem = number_problem(*order, ports); !problem.empty()) return Error(std::move(problem));
+  kernel::UserBounds bounds{.fragments = ports.front().several_buffers, .most_bytes = most_bytes};
+  if (bounds.fragments && !object->fragments)
+    return Error(
+        fmt::format("its section takes packets of one buffer, and the MTU of {} makes packets of several: "
+                    "name it xdp.frags",
+                    ports.front().ifname));
+  for (const Port& port : ports) bounds.interfaces.push_back(port.ifindex);
+  return kernel::load_user_program(object->program, order->contents, bounds);
+}
+
+// Nothing of the broker's is destroyed here: the process ends by _exit.
+[[noreturn]] void load_and_exit(const std::string& bytes, const std::vector<Port>& ports, u64 most_bytes,
+                                int socket, pid_t parent) noexcept {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  prctl(PR_SET_NAME, "xdpgpu-loader");
+  close_others({socket});
+  try {
+    auto loaded = load_here(bytes, ports, most_bytes);
+    Part part;
+    if (!loaded) {
+      part.say(shortened(loaded.error(), kMostSaid));
+      _exit(send_part(socket, part, -1) ? 0 : 1);
+    }
+    for (const auto& map : loaded->maps) {
+      Part one{.kind = Part::Kind::map};
+      one.say(map.name);
+      if (!send_part(socket, one, map.map.get())) _exit(1);
+    }
+    part.kind = Part::Kind::program;
+    part.bytes = loaded->bytes;
+    _exit(send_part(socket, part, loaded->program.get()) ? 0 : 1);
+  } catch (const std::exception&) {
+    _exit(1);
+  }
+}
+
+// Until the program has come, or why there is none. Nothing: the process ended, or was not through in time.
+std::optional<Result<kernel::UserProgram>> take_parts(int socket, Clock::time_point end) {
+  kernel::UserProgram program;
+  while (true) {
+    pollfd ready{socket, POLLIN, 0};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (left <= 0) return std::nullopt;
+    if (poll(&ready, 1, static_cast<int>(left)) <= 0) continue;
+    Part part;
+    auto arrived = kernel::receive_with(socket, std::as_writable_bytes(std::span(&part, 1)));
+    if (arrived.length != sizeof(part) || !arrived.whole) return std::nullopt;
+    part.text[sizeof(part.text) - 1] = 0;
+    if (part.kind == Part::Kind::refused) return Result<kernel::UserProgram>(Error(std::string(part.text)));
+    if (arrived.descriptors.size() != 1 || program.maps.size() > programs::kMostMaps) return std::nullopt;
+    if (part.kind == Part::Kind::program) {
+      program.program = std::move(arrived.descriptors.front());
+      program.bytes = part.bytes;
+      return program;
+    }
+    program.maps.push_back({part.text, std::move(arrived.descriptors.front())});
+  }
+}
+
+Result<kernel::UserProgram> load_apart(const std::string& bytes, const std::vector<Port>& ports,
+                                       u64 most_bytes) {
+  const auto failed = [](const char* why) {
+    return Error(fmt::format("it cannot be loaded into the kernel: {}", why));
+  };
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) return failed(std::strerror(errno));
+  const kernel::Fd from(fds[0]);
+  kernel::Fd to(fds[1]);
+  std::fflush(nullptr);
+  const pid_t parent = getpid(), child = fork();
+  if (child < 0) return failed(std::strerror(errno));
+  if (child == 0) load_and_exit(bytes, ports, most_bytes, to.get(), parent);
+  to = kernel::Fd();
+  const auto end = Clock::now() + kLongestLoaded;
+  auto loaded = take_parts(from.get(), end);
+  const bool in_time = Clock::now() < end;
+  if (!loaded) kill(child, SIGKILL);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (loaded) return std::move(*loaded);
+  return failed(in_time ? "whoever loads it ended: there may not be enough memory"
+                        : "the kernel was not through with it within 15 s");
+}
+static_assert(kLongestLoaded.count() == 15);
+
+Result<std::string> copy_of(const kernel::Fd& memory) {
+  struct stat info {};
+  if (fstat(memory.get(), &info) != 0 || static_cast<u64>(info.st_size) > kMaxProgramBytes)
+    return Error(std::string("what was handed over is no program"));
+  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
+  for (std::size_t at = 0; at < bytes.size();) {
+    const ssize_t got = pread(memory.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return Error(std::string("what was handed over cannot be read"));
+    at += static_cast<std::size_t>(got);
+  }
+  return bytes;
+}
+
+Result<void> check_ports(const std::vector<Port>& ports) {
+  for (const Port& port : ports) {
+    if (port.in_dispatcher)
+      return Error(
+          fmt::format("{} runs several XDP programs by libxdp's dispatcher, where none can go on with "
+                      "another one: attach alone, or let a device run it",
+                      port.ifname));
+    if (port.several_buffers != ports.front().several_buffers)
+      return Error(
+          fmt::format("{} and {} differ in whether their MTU makes packets of several buffers, and a "
+                      "program in the kernel takes the one or the other: give them alike MTUs",
+                      ports.front().ifname, port.ifname));
+  }
+  return {};
+}
+
+u32 index_of(u32 slot, u32 number) { return slot * XG_MAX_PROGRAMS + number; }
+
+// Another one's place may be taken: nothing goes by the slot.
+Result<void> put(const kernel::UserProgram& program, u32 slot, u32 number, const std::vector<Port>& ports) {
+  const u32 index = index_of(slot, number);
+  const int fd = program.program.get();
+  for (const Port& port : ports)
+    if (bpf_map_update_elem(port.programs, &index, &fd, BPF_ANY) != 0)
+      return Error(
+          fmt::format("the XDP program of {} cannot go on with it: {}", port.ifname, std::strerror(errno)));
+  return {};
+}
+
+// Into memory of the broker's.
+Result<void> write_to(const kernel::Fd& memory, const std::string& bytes) {
+  void* const to = mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (to == MAP_FAILED) return Error(fmt::format("its memory cannot be mapped: {}", std::strerror(errno)));
+  std::memcpy(to, bytes.data(), bytes.size());
+  munmap(to, bytes.size());
+  return {};
+}
+
+Result<void> order(BrokerCalls& broker, const std::string& pipeline, const std::string& bytes, u32 slot,
+                   u32 number) {
+  if (bytes.size() > kMaxProgramBytes)
+    return Error(fmt::format("it and what its maps have at first take {} MiB, and {} MiB can be handed over",
+                             bytes.size() >> 20, kMaxProgramBytes >> 20));
+  auto given = broker.call(Message::make(MessageType::program_memory, static_cast<u32>(bytes.size())));
+  if (!given) return Error(given.error());
+  if (given->message.type != MessageType::memory) return Error(std::string(given->message.text));
+  if (auto written = write_to(given->descriptors[0], bytes); !written) return written;
+  const auto loaded =
+      broker.call(Message::make(MessageType::load_program, slot, number, pipeline), kLongestCall);
+  if (!loaded) return Error(loaded.error());
+  if (loaded->message.type != MessageType::done) return Error(std::string(loaded->message.text));
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> to_bytes(const ProgramOrder& order) {
+  MemoryWriter to("xdpgpu-order");
+  to.value(kOrder);
+  to.text(order.program);
+  to.array(order.interfaces);
+  to.value(u64{order.contents.size()});
+  for (const auto& one : order.contents) {
+    const bool some = !one.entries.empty();
+    to.value(one.map);
+    to.value(some ? static_cast<u32>(one.entries.front().first.size()) : 0);
+    to.value(some ? static_cast<u32>(one.entries.front().second.size()) : 0);
+    to.array(packed(one));
+  }
+  const auto sealed = to.seal();
+  if (!sealed) return Error(sealed.error());
+  const auto memory = compiler::SealedMemory::map(*sealed, ~u64{0});
+  if (!memory) return Error(memory.error());
+  const auto bytes = memory->bytes();
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+Result<ProgramOrder> order_from(std::string_view bytes) {
+  MemoryReader from(std::as_bytes(std::span(bytes)));
+  const bool is_order = from.value<u64>() == kOrder;
+  ProgramOrder order{.program = from.text()};
+  order.interfaces = from.array<ProgramOrder::Number>();
+  compiler::each(from, [&] {
+    const u32 map = from.value<u32>(), key_bytes = from.value<u32>(), value_bytes = from.value<u32>();
+    order.contents.push_back(unpacked(map, key_bytes, value_bytes, from.array<u8>()));
+  });
+  if (!is_order || !from.ok() || !from.at_end())
+    return Error(std::string("what was handed over is not whole"));
+  return order;
+}
+
+Result<void> order_programs(BrokerCalls& broker, const compiler::CompiledPolicy& policy, u32 slot) {
+  u32 number = 0;
+  for (const u16 place : policy::kernel_pipelines(policy.policy)) {
+    const policy::Pipeline& pipeline = policy.policy.pipelines[place];
+    const auto program = gpu::program_of(pipeline.stages.front());
+    const auto failed = [&](const std::string& why) {
+      return Error(fmt::format("{} of pipeline \"{}\": {}", program->object, pipeline.name, why));
+    };
+    const auto at = policy.source.files.find(
+        policy::program_key(program->object, policy::choice_of(program->section, program->maps)));
+    if (at == policy.source.files.end()) return failed("its object was not read");
+    ProgramOrder wanted{.program = at->second};
+    if (program->contents) wanted.contents = *program->contents;
+    for (const auto& [interface, ifindex] : program->interfaces) {
+      const auto port = std::find(policy.ports.begin(), policy.ports.end(), interface);
+      wanted.interfaces.push_back({static_cast<u32>(port - policy.ports.begin()), ifindex});
+    }
+    const auto bytes = to_bytes(wanted);
+    if (!bytes) return failed(bytes.error());
+    if (auto ordered = order(broker, pipeline.name, *bytes, slot, number++); !ordered)
+      return failed(ordered.error());
+  }
+  return {};
+}
+
+const KernelPrograms::Entry* KernelPrograms::same_in(const Slot& slot, const std::string& pipeline,
+                                                     const std::string& order) const {
+  for (const auto& [number, entry] : slot)
+    if (entry.pipeline == pipeline && entry.order == order) return &entry;
+  return nullptr;
+}
+
+Result<void> KernelPrograms::load(u32 slot, u32 number, const std::string& pipeline, const kernel::Fd& memory,
+                                  const std::vector<Port>& ports) {
+  if (slot >= slots_.size() || number >= XG_MAX_PROGRAMS || !policy::is_identifier(pipeline) || ports.empty())
+    return Error(std::string("no policy has such a program"));
+  if (auto right = check_ports(ports); !right) return right;
+  auto bytes = copy_of(memory);
+  if (!bytes) return Error(bytes.error());
+  Slot& to = slots_[slot];
+  to.erase(number);
+  u64 order_bytes = bytes->size(), map_bytes = 0;
+  for (const auto& [other, entry] : to) {
+    if (entry.pipeline == pipeline) return Error(std::string("its pipeline has a program already"));
+    order_bytes += entry.order.size();
+    map_bytes += entry.program->bytes;
+  }
+  if (order_bytes > kMaxProgramBytes || map_bytes > kMostUserMapBytes)
+    return Error(std::string("the policy's programs in the kernel are too large: take some out"));
+  Entry entry{.pipeline = pipeline, .order = {}, .program = nullptr};
+  if (const Entry* const same = same_in(slots_[slot ^ 1u], pipeline, *bytes)) {
+    entry.program = same->program;
+  } else {
+    auto loaded = load_apart(*bytes, ports, kMostUserMapBytes - map_bytes);
+    if (!loaded) return Error(loaded.error());
+    entry.program = std::make_shared<const kernel::UserProgram>(std::move(*loaded));
+  }
+  entry.order = std::move(*bytes);
+  if (auto there = put(*entry.program, slot, number, ports); !there) return there;
+  for (const Port& port : ports)
+    if (auto pinned = kernel::pin_user_maps(port.ifname, pipeline, entry.program->maps); !pinned)
+      return Error(pinned.error());
+  to.emplace(number, std::move(entry));
+  return {};
+}
+
+void KernelPrograms::put_in_force(u32 slot, const std::vector<Port>& ports) noexcept {
+  for (const Port& port : ports)
+    if (!kernel::pins_in_force(port.ifname))
+      std::fprintf(stderr,
+                   "xdpgpu: %s: the pins of the maps of programs in slot %u are not all in their place\n",
+                   port.ifname.c_str(), slot);
+}
+
+void KernelPrograms::retire(u32 slot, const std::vector<Port>& ports) noexcept {
+  for (const Port& port : ports) {
+    for (u32 number = 0; number < XG_MAX_PROGRAMS; number++) {
+      const u32 index = index_of(slot, number);
+      (void)bpf_map_delete_elem(port.programs, &index);
+    }
+    kernel::forget_next_pins(port.ifname);
+  }
+  slots_[slot].clear();
+}
+
+}  // namespace xdpgpu::control
