@@ -304,7 +304,13 @@ Result<void> order_programs(BrokerCalls& broker, const compiler::CompiledPolicy&
     const auto at = policy.source.files.find(
         policy::program_key(program->object, policy::choice_of(program->section, program->maps)));
     if (at == policy.source.files.end()) return failed("its object was not read");
-    ProgramOrder wanted{.program = at->second};
+    // With those maps that are only in the policy's files (userspace/policy/map_file.hpp).
+    auto object = programs::from_bytes(at->second);
+    if (!object) return failed(object.error());
+    object->program = *program->program;
+    auto whole = programs::to_bytes(*object);
+    if (!whole) return failed(whole.error());
+    ProgramOrder wanted{.program = *whole};
     if (program->contents) wanted.contents = *program->contents;
     for (const auto& [interface, ifindex] : program->interfaces) {
       const auto port = std::find(policy.ports.begin(), policy.ports.end(), interface);
