@@ -39,7 +39,9 @@ class ProgramOnTheWire : public OnTheWire {
   }
   // A program of its own that nobody attached, or is left.
   std::string programs_of_its_name() const {
-    const Outcome listed = run_program(*host_, {"bpftool", "prog", "show", "name", "drop_udp_ports"});
+    const Outcome listed =
+        run_program(*host_, {"/usr/sbin/bpftool", "prog", "show", "name", "drop_udp_ports"});
+    EXPECT_NE(listed.status, 127) << listed.err;
     return listed.out;
   }
 
