@@ -51,6 +51,7 @@ void scribble(const Slot& slot) {
   std::memset(static_cast<void*>(slot.adjusts), kScribble, slot.count * sizeof(xg_adjust));
   std::memset(static_cast<void*>(slot.alerts), kScribble, slot.count * sizeof(xg_alerts));
   std::memset(static_cast<void*>(slot.patches), kScribble, slot.count * sizeof(xg_patch));
+  std::memset(static_cast<void*>(slot.events), kScribble, slot.count * sizeof(xg_event));
 }
 
 class FaultyQueue final : public Queue {

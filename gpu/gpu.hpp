@@ -104,6 +104,7 @@ struct Slot {
   xg_adjust* adjusts = nullptr;  // likewise, XG_RES_ADJUST or XG_RES_TOO_LONG
   xg_alerts* alerts = nullptr;   // likewise, XG_RES_ALERTS
   xg_patch* patches = nullptr;   // likewise, XG_RES_PATCH, up to its last line
+  xg_event* events = nullptr;    // likewise, XG_RES_EVENT, up to 16 bytes with its last one
   u32 capacity = 0;
   u32 count = 0;  // descriptors submitted
   u32 generation = 0;

@@ -95,6 +95,39 @@ Check check_inspection(const PipelineSettings& pipeline) {
                   table - stages.begin() + 1, stage_name(*table)));
 }
 
+// A packet has room for one event; and behind a table a device begins with an empty result.
+Check check_events(const PipelineSettings& pipeline) {
+  const auto& stages = pipeline.stages;
+  const auto output_of = [](const StageSettings& stage) {
+    return std::visit(
+        [](const auto& what) -> std::optional<programs::PacketChange> {
+          if constexpr (kTraits<decltype(what)>.programs)
+            if (what.program) return programs::output_of(*what.program);
+          return std::nullopt;
+        },
+        stage);
+  };
+  const auto puts_out = [&](const StageSettings& stage) { return output_of(stage).has_value(); };
+  const auto first = std::find_if(stages.begin(), stages.end(), puts_out);
+  if (first == stages.end()) return {};
+  const auto number = static_cast<std::size_t>(first - stages.begin());
+  const auto how = *output_of(*first);
+  const auto second = std::find_if(first + 1, stages.end(), puts_out);
+  if (second != stages.end())
+    return refuse_stage(
+        pipeline, static_cast<std::size_t>(second - stages.begin()),
+        fmt::format("its program puts events out, and so does that of stage {}: one of a pipeline can",
+                    number + 1));
+  const auto table =
+      std::find_if(first + 1, stages.end(), [](const StageSettings& stage) { return remembers(stage); });
+  if (table == stages.end()) return {};
+  return refuse_stage(
+      pipeline, number,
+      fmt::format("its program {}, at instruction {}, and stage {} ({}) behind it has a table, and would "
+                  "lose the event: put it behind that one",
+                  how.what, how.instruction, table - stages.begin() + 1, stage_name(*table)));
+}
+
 // A stage behind one that changes packets would decide by what is not there any more.
 Check check_programs(const PipelineSettings& pipeline) {
   for (std::size_t s = 0; s + 1 < pipeline.stages.size(); s++) {
@@ -112,7 +145,7 @@ Check check_programs(const PipelineSettings& pipeline) {
                       "packet as it came: put the program last",
                       changes->what, changes->instruction, s + 2, stage_name(pipeline.stages[s + 1])));
   }
-  return {};
+  return check_events(pipeline);
 }
 
 // What a policy is linked into.

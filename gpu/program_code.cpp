@@ -16,13 +16,13 @@
 namespace xdpgpu::gpu::programs {
 namespace {
 
-static_assert(XG_PROGRAM_HASH == BPF_MAP_TYPE_HASH && XG_PROGRAM_ARRAY == BPF_MAP_TYPE_ARRAY &&
-              XG_PROGRAM_PROGRAMS == BPF_MAP_TYPE_PROG_ARRAY &&
-              XG_PROGRAM_PERCPU_HASH == BPF_MAP_TYPE_PERCPU_HASH &&
-              XG_PROGRAM_PERCPU_ARRAY == BPF_MAP_TYPE_PERCPU_ARRAY &&
-              XG_PROGRAM_LRU_HASH == BPF_MAP_TYPE_LRU_HASH && XG_PROGRAM_TRIE == BPF_MAP_TYPE_LPM_TRIE &&
-              XG_PROGRAM_ARRAY_OF_MAPS == BPF_MAP_TYPE_ARRAY_OF_MAPS &&
-              XG_PROGRAM_DEVMAP == BPF_MAP_TYPE_DEVMAP && XG_PROGRAM_DEVMAP_HASH == BPF_MAP_TYPE_DEVMAP_HASH);
+static_assert(
+    XG_PROGRAM_HASH == BPF_MAP_TYPE_HASH && XG_PROGRAM_ARRAY == BPF_MAP_TYPE_ARRAY &&
+    XG_PROGRAM_PROGRAMS == BPF_MAP_TYPE_PROG_ARRAY && XG_PROGRAM_PERCPU_HASH == BPF_MAP_TYPE_PERCPU_HASH &&
+    XG_PROGRAM_PERCPU_ARRAY == BPF_MAP_TYPE_PERCPU_ARRAY && XG_PROGRAM_LRU_HASH == BPF_MAP_TYPE_LRU_HASH &&
+    XG_PROGRAM_TRIE == BPF_MAP_TYPE_LPM_TRIE && XG_PROGRAM_ARRAY_OF_MAPS == BPF_MAP_TYPE_ARRAY_OF_MAPS &&
+    XG_PROGRAM_DEVMAP == BPF_MAP_TYPE_DEVMAP && XG_PROGRAM_DEVMAP_HASH == BPF_MAP_TYPE_DEVMAP_HASH &&
+    XG_PROGRAM_PERF_EVENTS == BPF_MAP_TYPE_PERF_EVENT_ARRAY && XG_PROGRAM_RINGBUF == BPF_MAP_TYPE_RINGBUF);
 
 static_assert(kMostKept == XG_PROGRAM_COUNTED);
 
@@ -50,18 +50,30 @@ bool of_devices(const Map& map) {
   return map.type == BPF_MAP_TYPE_DEVMAP || map.type == BPF_MAP_TYPE_DEVMAP_HASH;
 }
 
+// Memory of none of these is the program's.
+bool of_events(const Map& map) {
+  return map.type == BPF_MAP_TYPE_PERF_EVENT_ARRAY || map.type == BPF_MAP_TYPE_RINGBUF;
+}
+
 // What a map's sizes have to be, as in gpu/reference/program_maps.cpp; empty: they are.
 std::string why_not(const Map& map) {
-  if (!is_table(map) && !by_index(map))
+  if (map.type == BPF_MAP_TYPE_RINGBUF)
+    return map.entries >= 4096 && std::has_single_bit(map.entries) && map.key_bytes == 0 &&
+                   map.value_bytes == 0
+               ? std::string()
+               : fmt::format("the map {} has keys, values or a size ({}) that a ringbuf does not have",
+                             map.name, map.entries);
+  if (!is_table(map) && !by_index(map) && !of_events(map))
     return fmt::format("the map {} is of type {}, which devices do not have", map.name, map.type);
   if (map.entries == 0) return fmt::format("the map {} has no entries", map.name);
   const bool is_trie = map.type == BPF_MAP_TYPE_LPM_TRIE;
-  const bool four = by_index(map) || of_devices(map);
+  const bool four = by_index(map) || of_devices(map) || of_events(map);
   if (map.key_bytes == 0 || map.key_bytes > 512 || (four && map.key_bytes != 4) ||
       (is_trie && (map.key_bytes <= 4 || map.key_bytes > 4 + 256)))
     return fmt::format("the map {} has keys of {} bytes, which maps of its type {} do not have", map.name,
                        map.key_bytes, map.type);
-  const bool numbers = map.type == BPF_MAP_TYPE_PROG_ARRAY || map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS;
+  const bool numbers =
+      map.type == BPF_MAP_TYPE_PROG_ARRAY || map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS || of_events(map);
   if (map.value_bytes == 0 || map.value_bytes > 4u << 20 || (numbers && map.value_bytes != 4) ||
       (of_devices(map) && map.value_bytes != 4 && map.value_bytes != 8))
     return fmt::format("the map {} has values of {} bytes, which maps of its type {} do not have", map.name,
@@ -70,6 +82,7 @@ std::string why_not(const Map& map) {
 }
 
 Layout layout_of(const Map& map, u32 queues) {
+  if (of_events(map)) return {};
   Layout layout{
       .slots = map.entries, .stride = (u64{map.value_bytes} + 7) / 8 * 2, .is_table = is_table(map)};
   if (map.type == BPF_MAP_TYPE_PERCPU_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_HASH) layout.queues = queues;
@@ -133,8 +146,8 @@ class Builder {
     record[XG_PROGRAM_MAP_KEY] = map.key_bytes;
     record[XG_PROGRAM_MAP_VALUE] = map.value_bytes;
     const bool is_read_only = of_devices(map) || (map.flags & BPF_F_RDONLY_PROG) != 0;
-    const bool changes =
-        map.type != BPF_MAP_TYPE_PROG_ARRAY && map.type != BPF_MAP_TYPE_ARRAY_OF_MAPS && !of_devices(map);
+    const bool changes = map.type != BPF_MAP_TYPE_PROG_ARRAY && map.type != BPF_MAP_TYPE_ARRAY_OF_MAPS &&
+                         !of_devices(map) && !of_events(map);
     record[XG_PROGRAM_MAP_FLAGS] =
         (is_read_only ? XG_PROGRAM_VALUES_READ_ONLY : 0) | (changes ? 0 : XG_PROGRAM_NOT_FOR_UPDATES);
     record[XG_PROGRAM_MAP_FIRST] = static_cast<u32>(pages_.size()) * kPage;

@@ -734,6 +734,15 @@ class Follower {
           return false;
         answer = number(cut_bits(Bits::unknown(), 16));
         break;
+      case BPF_FUNC_perf_event_output:
+        // What it is answered hangs on the packet alone.
+        if (!reads(reg(4), 512, reg(5)) || !holds_still(reg(3).shaky() | reg(5).shaky(), "gives a helper"))
+          return false;
+        break;
+      case BPF_FUNC_ringbuf_output:
+        if (!reads(reg(2), 512, reg(3)) || !holds_still(reg(3).shaky() | reg(4).shaky(), "gives a helper"))
+          return false;
+        break;
       case BPF_FUNC_get_prandom_u32:
       case BPF_FUNC_get_smp_processor_id:
         answer = number(cut_bits(Bits::unknown(), 32));

@@ -128,6 +128,10 @@ std::optional<u32> helper_of(std::int32_t number) {
       return XG_PROGRAM_TAIL_CALL;
     case BPF_FUNC_loop:
       return XG_PROGRAM_LOOP;
+    case BPF_FUNC_perf_event_output:
+      return XG_PROGRAM_PERF_OUTPUT;
+    case BPF_FUNC_ringbuf_output:
+      return XG_PROGRAM_RING_OUTPUT;
     default:
       return std::nullopt;
   }

@@ -10,8 +10,10 @@
 namespace xdpgpu::gpu::programs {
 namespace {
 
+bool calls_helper(const Instruction& i) { return i.opcode == (BPF_JMP | BPF_CALL) && i.source == 0; }
+
 const char* name_of_move(const Instruction& i) {
-  if (i.opcode != (BPF_JMP | BPF_CALL) || i.source != 0) return nullptr;
+  if (!calls_helper(i)) return nullptr;
   switch (i.immediate) {
     case BPF_FUNC_xdp_adjust_head:
       return "bpf_xdp_adjust_head";
@@ -64,6 +66,19 @@ std::optional<PacketChange> change_by(const Program& program) {
 std::optional<PacketChange> change_of_packet(const Program& program) {
   for (const Program& part : parts_of(program))
     if (auto change = change_by(part)) return change;
+  return std::nullopt;
+}
+
+std::optional<PacketChange> output_of(const Program& program) {
+  for (const Program& part : parts_of(program))
+    for (std::size_t i = 0; i < part.instructions.size(); ++i) {
+      const Instruction& one = part.instructions[i];
+      if (!calls_helper(one)) continue;
+      if (one.immediate == BPF_FUNC_perf_event_output)
+        return PacketChange{static_cast<u32>(i), "calls bpf_perf_event_output"};
+      if (one.immediate == BPF_FUNC_ringbuf_output)
+        return PacketChange{static_cast<u32>(i), "calls bpf_ringbuf_output"};
+    }
   return std::nullopt;
 }
 

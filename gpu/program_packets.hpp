@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/program_packets.hpp: what a program does to its packet, found before it runs, as far as it is plain.
+// gpu/program_packets.hpp: what a program does to its packet, and puts out for it, found before it runs, as
+// far as it is plain.
 #pragma once
 
 #include <optional>
@@ -17,5 +18,9 @@ struct PacketChange {
 // The first instruction that moves the packet's head or tail, or that stores to it by a register that holds
 // nothing else; nothing: none is plain, and a store may still turn out to be one.
 std::optional<PacketChange> change_of_packet(const Program& program);
+
+// The first instruction that puts something out for a packet (bpf_perf_event_output, bpf_ringbuf_output),
+// and of which helper it is a call; nothing: none does.
+std::optional<PacketChange> output_of(const Program& program);
 
 }  // namespace xdpgpu::gpu::programs

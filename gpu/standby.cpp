@@ -72,6 +72,7 @@ class StandbyQueue final : public Queue {
       batch.adjusts.resize(options.batch_capacity);
       batch.alerts.resize(options.batch_capacity);
       batch.patches.resize(options.batch_capacity);
+      batch.events.resize(options.batch_capacity);
     }
     const std::lock_guard lock(open_.mutex);
     open_.all.push_back(this);
@@ -108,6 +109,7 @@ class StandbyQueue final : public Queue {
       slot->adjusts = batch.at_device->adjusts;
       slot->alerts = batch.at_device->alerts;
       slot->patches = batch.at_device->patches;
+      slot->events = batch.at_device->events;
     } else {
       batch.lend(*slot);
     }
@@ -171,6 +173,7 @@ class StandbyQueue final : public Queue {
     std::vector<xg_adjust> adjusts;
     std::vector<xg_alerts> alerts;
     std::vector<xg_patch> patches;
+    std::vector<xg_event> events;
     void lend(Slot& slot) noexcept {
       slot.descriptors = descriptors.data();
       slot.results = results.data();
@@ -178,6 +181,7 @@ class StandbyQueue final : public Queue {
       slot.adjusts = adjusts.data();
       slot.alerts = alerts.data();
       slot.patches = patches.data();
+      slot.events = events.data();
     }
   };
 
@@ -193,8 +197,10 @@ class StandbyQueue final : public Queue {
       std::copy_n(done->adjusts, oldest.count, batch.adjusts.data());
       std::copy_n(done->alerts, oldest.count, batch.alerts.data());
       // They are large, and few packets have one.
-      for (u32 i = 0; i < oldest.count; i++)
+      for (u32 i = 0; i < oldest.count; i++) {
         if ((done->results[i].flags & XG_RES_PATCH) != 0) batch.patches[i] = done->patches[i];
+        if ((done->results[i].flags & XG_RES_EVENT) != 0) batch.events[i] = done->events[i];
+      }
     }
     std::copy_n(oldest.descriptors, oldest.count, batch.descriptors.data());
     standby_->release(at_standby);

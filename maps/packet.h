@@ -122,6 +122,7 @@ XG_ASSERT_SIZE(xg_descriptor, 16);
  * told, or whom it is for; or both are. */
 #define XG_RES_REJECT_SENDER 0x400u
 #define XG_RES_REJECT_RECEIVER 0x800u
+#define XG_RES_EVENT 0x1000u /* a program has put something out for the packet: its xg_event */
 /* Upper half, with XG_RES_CACHE: number of the rewrite that the kernel is to apply: one of these, or, from
  * XG_REWRITE_FIRST on, one of the generation's own (maps/flow.h). */
 #define XG_RES_REWRITE(flags) ((flags) >> 16)
@@ -224,5 +225,20 @@ XG_ASSERT_SIZE(xg_patch, 272);
 XG_ASSERT_OFFSET(xg_patch, kept, 4);
 XG_ASSERT_OFFSET(xg_patch, lines, 8);
 XG_ASSERT_OFFSET(xg_patch, bytes, 16);
+
+/* What a packet's program put out, whatever became of the packet: with XG_RES_EVENT. Behind the 16 bytes
+ * around the last one of `length`, nothing is written. Whoever tells of it checks it against the program and
+ * the packet. */
+#define XG_EVENT_BYTES 112u
+XG_RECORD(xg_event) {
+  u16 map;    /* the program's number of it */
+  u16 length; /* of what was put out */
+  u32 asked;  /* so many of the packet's first bytes are to be told, too */
+  u32 reserved[2];
+  u8 bytes[XG_EVENT_BYTES];
+};
+XG_ASSERT_SIZE(xg_event, 128);
+XG_ASSERT_OFFSET(xg_event, asked, 4);
+XG_ASSERT_OFFSET(xg_event, bytes, 16);
 
 #endif

@@ -53,6 +53,7 @@ class Batches {
     adjusts_ = allocate<xg_adjust>(packets);
     alerts_ = allocate<xg_alerts>(packets);
     patches_ = allocate<xg_patch>(packets);
+    events_ = allocate<xg_event>(packets);
     for (Slot& slot : ring.all()) {
       const u64 first = u64{slot.index} * options.batch_capacity;
       slot.descriptors = descriptors_.get() + first;
@@ -61,6 +62,7 @@ class Batches {
       slot.adjusts = adjusts_.get() + first;
       slot.alerts = alerts_.get() + first;
       slot.patches = patches_.get() + first;
+      slot.events = events_.get() + first;
     }
     if (device.frames == Frames::staged) {
       staged_ = allocate<xg_descriptor>(options.batch_capacity);
@@ -79,6 +81,7 @@ class Batches {
     batch.adjusts.v = reinterpret_cast<xg_quad*>(slot.adjusts);
     batch.alerts.v = reinterpret_cast<xg_quad*>(slot.alerts);
     batch.patches.v = reinterpret_cast<xg_quad*>(slot.patches);
+    batch.events.v = reinterpret_cast<xg_quad*>(slot.events);
     // The stages only read the image; their handles have no const.
     batch.image.v = const_cast<xg_word*>(loaded.pipelines->image().data());
     batch.states.v = const_cast<xg_word*>(counts_.begin(loaded));
@@ -109,6 +112,7 @@ class Batches {
   Memory<xg_adjust> adjusts_;
   Memory<xg_alerts> alerts_;
   Memory<xg_patch> patches_;
+  Memory<xg_event> events_;
   Memory<xg_descriptor> staged_;
   Memory<u8> staging_;
   u64 staging_bytes_ = 0;

@@ -97,7 +97,8 @@ Result<void> CudaQueue::allocate(const QueueOptions& options) {
                   .and_then([&] { return pin(edits_, packets * sizeof(xg_edit)); })
                   .and_then([&] { return pin(adjusts_, packets * sizeof(xg_adjust)); })
                   .and_then([&] { return pin(alerts_, packets * sizeof(xg_alerts)); })
-                  .and_then([&] { return pin(patches_, packets * sizeof(xg_patch)); });
+                  .and_then([&] { return pin(patches_, packets * sizeof(xg_patch)); })
+                  .and_then([&] { return pin(events_, packets * sizeof(xg_event)); });
   if (done && shared_.frames == Frames::staged) {
     frames_bytes_ = staging_bytes(options.batch_capacity);
     staging_bytes_ = frames_bytes_ + u64{options.batch_capacity} * sizeof(xg_descriptor);
@@ -114,6 +115,7 @@ Result<void> CudaQueue::allocate(const QueueOptions& options) {
     slot.adjusts = reinterpret_cast<xg_adjust*>(adjusts_.host()) + first;
     slot.alerts = reinterpret_cast<xg_alerts*>(alerts_.host()) + first;
     slot.patches = reinterpret_cast<xg_patch*>(patches_.host()) + first;
+    slot.events = reinterpret_cast<xg_event*>(events_.host()) + first;
   }
   return {};
 }
@@ -129,7 +131,7 @@ CudaQueue::~CudaQueue() {
     progress_.drain_while([&] { return finished() < ring_.submitted() && progress_.healthy(); });
   if (!shared_.abandoned) return;
   for (Pinned* pinned :
-       {&finished_, &descriptors_, &results_, &edits_, &adjusts_, &alerts_, &patches_, &staging_})
+       {&finished_, &descriptors_, &results_, &edits_, &adjusts_, &alerts_, &patches_, &events_, &staging_})
     pinned->abandon();
   for (DeviceMemory* memory : {&blocks_, &device_staging_}) memory->abandon();
   scratch_.abandon();
@@ -147,6 +149,7 @@ cudaError_t CudaQueue::enqueue(const Slot& slot, u32 count, u32 generation, cons
   batch.alerts.v = reinterpret_cast<xg_quad*>(alerts_.device()) + first * sizeof(xg_alerts) / sizeof(xg_quad);
   batch.patches.v =
       reinterpret_cast<xg_quad*>(patches_.device()) + first * sizeof(xg_patch) / sizeof(xg_quad);
+  batch.events.v = reinterpret_cast<xg_quad*>(events_.device()) + first * sizeof(xg_event) / sizeof(xg_quad);
   batch.image.v = reinterpret_cast<xg_word*>(loaded.image.get());
   batch.count = count;
   batch.generation = generation;

@@ -132,7 +132,7 @@ class CudaQueue final : public Queue, private Launches {
   DeviceMemory blocks_;
   ScratchMemory scratch_;
   Pinned descriptors_;  // per slot, one behind the other
-  Pinned results_, edits_, adjusts_, alerts_, patches_;
+  Pinned results_, edits_, adjusts_, alerts_, patches_, events_;
   Pinned staging_;               // staged only, per slot: descriptors, then frames
   DeviceMemory device_staging_;  // the same on the device
   u64 staging_bytes_ = 0;        // of one slot

@@ -16,6 +16,7 @@ Result<SlotMemory> SlotMemory::create(const Shared& shared, const QueueOptions& 
                   .and_then([&] { return pin(memory.adjusts_, packets * sizeof(xg_adjust)); })
                   .and_then([&] { return pin(memory.alerts_, packets * sizeof(xg_alerts)); })
                   .and_then([&] { return pin(memory.patches_, packets * sizeof(xg_patch)); })
+                  .and_then([&] { return pin(memory.events_, packets * sizeof(xg_event)); })
                   .and_then([&] { return ScratchMemory::create(options.batch_capacity, stream); })
                   .map([&](ScratchMemory&& made) { memory.scratch_ = std::move(made); });
   if (done && shared.frames == Frames::staged) {
@@ -35,6 +36,7 @@ Result<SlotMemory> SlotMemory::create(const Shared& shared, const QueueOptions& 
     slot.adjusts = reinterpret_cast<xg_adjust*>(memory.adjusts_.host()) + first;
     slot.alerts = reinterpret_cast<xg_alerts*>(memory.alerts_.host()) + first;
     slot.patches = reinterpret_cast<xg_patch*>(memory.patches_.host()) + first;
+    slot.events = reinterpret_cast<xg_event*>(memory.events_.host()) + first;
   }
   return memory;
 }
@@ -63,13 +65,15 @@ SlotsView SlotMemory::view(const Shared& shared, u32 receive_queue) const noexce
   view.adjusts.v = reinterpret_cast<xg_quad*>(adjusts_.device());
   view.alerts.v = reinterpret_cast<xg_quad*>(alerts_.device());
   view.patches.v = reinterpret_cast<xg_quad*>(patches_.device());
+  view.events.v = reinterpret_cast<xg_quad*>(events_.device());
   view.flows = {shared.flows.device(), receive_queue};
   view.scratch = scratch_.view(shared);
   return view;
 }
 
 void SlotMemory::abandon() noexcept {
-  for (Pinned* pinned : {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &patches_, &staging_})
+  for (Pinned* pinned :
+       {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &patches_, &events_, &staging_})
     pinned->abandon();
   scratch_.abandon();
 }

@@ -29,7 +29,8 @@ class SlotMemory {
   void abandon() noexcept;
 
  private:
-  Pinned descriptors_, results_, edits_, adjusts_, alerts_, patches_;  // per slot, one behind the other
+  Pinned descriptors_, results_, edits_, adjusts_, alerts_, patches_,
+      events_;  // per slot, one behind the other
   ScratchMemory scratch_;
   Pinned staging_;                       // staged only, per slot: the frames
   std::vector<xg_descriptor> unstaged_;  // staged only: what the worker writes

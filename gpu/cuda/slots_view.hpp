@@ -19,6 +19,7 @@ struct SlotsView {
   xg_quads adjusts{};            // likewise
   xg_quads alerts{};             // likewise
   xg_quads patches{};            // likewise
+  xg_quads events{};             // likewise
   u32 capacity = 0;              // packets in a slot
   Flows flows;
   Scratch scratch;
@@ -36,6 +37,7 @@ XG_FN xg_batch batch_of(const SlotsView& slots, u32 slot, u64 image, u32 count, 
   batch.adjusts.v = slots.adjusts.v + u64{slot} * slots.capacity;
   batch.alerts.v = slots.alerts.v + u64{slot} * slots.capacity * (sizeof(xg_alerts) / sizeof(xg_quad));
   batch.patches.v = slots.patches.v + u64{slot} * slots.capacity * (sizeof(xg_patch) / sizeof(xg_quad));
+  batch.events.v = slots.events.v + u64{slot} * slots.capacity * (sizeof(xg_event) / sizeof(xg_quad));
   batch.image.v = reinterpret_cast<xg_word*>(image);
   batch.count = count;
   batch.generation = generation;

@@ -73,6 +73,7 @@ class Interpreter {
     answer.metadata = run_.memory.metadata();
     answer.is_changed = run_.memory.is_changed();
     answer.change = run_.memory.change();
+    answer.event = run_.event;
     answer.steps = run_.steps;
     return answer;
   }

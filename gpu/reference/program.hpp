@@ -20,6 +20,10 @@
 //     loaded without privileges can tell.
 //   * Time, random numbers and the processor are the packet's: see ProgramPacket.
 //   * A packet's instructions are bounded: kMostProgramSteps.
+//   * perf_event_output and ringbuf_output put out to nobody's ring. The first that is right is the packet's
+//   event, with XG_EVENT_BYTES at most: R0 is 0. What is longer, or comes behind it, is answered as the
+//   kernel answers where a ring has no room: -E2BIG and -ENOSPC, of a ringbuf -EAGAIN. Each processor has its
+//   event: an index of another one than the packet's is -EOPNOTSUPP.
 #pragma once
 
 #include <optional>
@@ -109,6 +113,8 @@ struct ProgramAnswer {
   bool is_changed = false;
   xg_patch change{};
   std::optional<ProgramRedirect> redirect;  // where the action is XDP_REDIRECT
+  // What the first call put out that was answered 0, also of one that was ended behind it.
+  std::optional<xg_event> event;
   u64 steps = 0;
 };
 

@@ -28,7 +28,7 @@ ProgramFault copy(ProgramRun& run, u64 address, u64 count, Bytes& bytes) {
 ProgramFault look_up(ProgramRun& run) {
   auto& r = run.registers;
   ProgramMap* map = run.memory.map_at(r[1]);
-  if (map == nullptr || map->settings().type == BPF_MAP_TYPE_PROG_ARRAY) return ProgramFault::wrong_map;
+  if (map == nullptr || !map->gives_values()) return ProgramFault::wrong_map;
   Bytes key;
   if (auto fault = copy(run, r[2], map->settings().key_bytes, key); fault != ProgramFault::none) return fault;
   if (map->settings().type == BPF_MAP_TYPE_ARRAY_OF_MAPS) {
@@ -136,12 +136,48 @@ ProgramFault redirect_map(ProgramRun& run) {
   return ProgramFault::none;
 }
 
+// What is answered where the map, the context and the bytes are right. 0: this is the packet's event.
+int put_out(const ProgramRun& run, const ProgramMap& map, u64 flags, std::size_t bytes, u32& asked) {
+  asked = 0;
+  if (map.settings().type == BPF_MAP_TYPE_RINGBUF) {
+    if ((flags & ~u64{BPF_RB_NO_WAKEUP | BPF_RB_FORCE_WAKEUP}) != 0) return -EINVAL;
+    return bytes > XG_EVENT_BYTES || run.event ? -EAGAIN : 0;
+  }
+  if ((flags & ~(BPF_F_CTXLEN_MASK | BPF_F_INDEX_MASK)) != 0) return -EINVAL;
+  asked = static_cast<u32>((flags & BPF_F_CTXLEN_MASK) >> 32);
+  if (asked > run.memory.packet().size()) return -EFAULT;
+  const u64 wanted = flags & BPF_F_INDEX_MASK;
+  const u64 index = wanted == BPF_F_CURRENT_CPU ? run.packet.queue : wanted;
+  if (index >= map.settings().entries) return -E2BIG;
+  if (index != run.packet.queue) return -EOPNOTSUPP;
+  if (bytes > XG_EVENT_BYTES) return -E2BIG;
+  return run.event ? -ENOSPC : 0;
+}
+
+ProgramFault output(ProgramRun& run, u32 type, u64 pointer, u64 address, u64 count, u64 flags) {
+  const ProgramMap* const map = run.memory.map_at(pointer);
+  if (map == nullptr || map->settings().type != type) return ProgramFault::wrong_map;
+  Bytes bytes;
+  if (auto fault = copy(run, address, static_cast<u32>(count), bytes); fault != ProgramFault::none)
+    return fault;
+  u32 asked = 0;
+  const int answer = put_out(run, *map, flags, bytes.size(), asked);
+  run.registers[0] = signed_number(answer);
+  if (answer != 0) return ProgramFault::none;
+  xg_event& event = run.event.emplace();
+  event.map = static_cast<u16>(ProgramMemory::number_of_map(pointer));
+  event.length = static_cast<u16>(bytes.size());
+  event.asked = asked;
+  std::ranges::copy(bytes, event.bytes);
+  return ProgramFault::none;
+}
+
 }  // namespace
 
 ProgramFault call_helper(ProgramRun& run, std::int32_t number) {
   auto& r = run.registers;
   const bool of_packet = number == BPF_FUNC_xdp_adjust_head || number == BPF_FUNC_xdp_adjust_meta ||
-                         number == BPF_FUNC_xdp_adjust_tail;
+                         number == BPF_FUNC_xdp_adjust_tail || number == BPF_FUNC_perf_event_output;
   if (of_packet && r[1] != ProgramMemory::pointer(ProgramMemory::kContext, 0))
     return ProgramFault::out_of_bounds;
   const auto by = static_cast<std::int32_t>(r[2]);
@@ -171,6 +207,10 @@ ProgramFault call_helper(ProgramRun& run, std::int32_t number) {
       r[0] = signed_number(run.memory.adjust_tail(by));
       if (r[0] == 0 && by > 0) run.steps += static_cast<u32>(by) / 8;
       break;
+    case BPF_FUNC_perf_event_output:
+      return output(run, BPF_MAP_TYPE_PERF_EVENT_ARRAY, r[2], r[4], r[5], r[3]);
+    case BPF_FUNC_ringbuf_output:
+      return output(run, BPF_MAP_TYPE_RINGBUF, r[1], r[2], r[3], r[4]);
     case BPF_FUNC_ktime_get_ns:
       r[0] = run.packet.time_ns;
       break;

@@ -19,6 +19,7 @@ struct ProgramRun {
   const ProgramPacket& packet;
   std::array<u64, 11> registers{};
   std::optional<ProgramRedirect> redirect;
+  std::optional<xg_event> event;
   u64 steps = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <linux/bpf.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -290,9 +291,23 @@ class Programs : public ProgramMap {
     return all;
   }
   bool changes() const override { return false; }
+  bool gives_values() const override { return false; }
 
  private:
   std::map<u32, Value> entries_;
+};
+
+// BPF_MAP_TYPE_PERF_EVENT_ARRAY, BPF_MAP_TYPE_RINGBUF: what programs put out there is the packet's.
+class Events : public ProgramMap {
+ public:
+  using ProgramMap::ProgramMap;
+
+  Value look_up(std::span<const u8>, u32) override { return nullptr; }
+  int update(std::span<const u8>, std::span<const u8>, u64, u32) override { return -EINVAL; }
+  int erase(std::span<const u8>) override { return -EINVAL; }
+  std::vector<ProgramEntry> entries() const override { return {}; }
+  bool changes() const override { return false; }
+  bool gives_values() const override { return false; }
 };
 
 // BPF_MAP_TYPE_ARRAY_OF_MAPS.
@@ -336,6 +351,11 @@ bool ProgramMap::per_queue() const {
 }
 
 std::shared_ptr<ProgramMap> ProgramMap::of(const programs::Map& map) {
+  if (map.type == BPF_MAP_TYPE_RINGBUF)
+    return map.entries >= 4096 && std::has_single_bit(map.entries) && map.key_bytes == 0 &&
+                   map.value_bytes == 0
+               ? std::make_shared<Events>(map)
+               : nullptr;
   // The kernel's limits of sizes (KMALLOC_MAX_SIZE; MAX_BPF_STACK for keys), so that nothing is out of reach.
   if (map.entries == 0 || map.key_bytes == 0 || map.key_bytes > 512 || map.value_bytes == 0 ||
       map.value_bytes > 4u << 20)
@@ -355,6 +375,8 @@ std::shared_ptr<ProgramMap> ProgramMap::of(const programs::Map& map) {
     case BPF_MAP_TYPE_DEVMAP_HASH:
       return by_number && (map.value_bytes == 4 || map.value_bytes == 8) ? std::make_shared<Devices>(map)
                                                                          : nullptr;
+    case BPF_MAP_TYPE_PERF_EVENT_ARRAY:
+      return by_number && map.value_bytes == 4 ? std::make_shared<Events>(map) : nullptr;
     case BPF_MAP_TYPE_PROG_ARRAY:
       return by_number && map.value_bytes == 4 ? std::make_shared<Programs>(map) : nullptr;
     case BPF_MAP_TYPE_ARRAY_OF_MAPS:

@@ -55,6 +55,8 @@ class ProgramMap {
 
   // Whether programs may update it and delete from it.
   virtual bool changes() const { return true; }
+  // Whether they look up in it, of any type but prog_array and those for events.
+  virtual bool gives_values() const { return true; }
 
  protected:
   // A new value: zeros, or `bytes`.

@@ -30,10 +30,12 @@ class StagesBehind final : public Behind {
     xg_adjust adjust;
     xg_alerts alerts;
     xg_patch patch;
+    xg_event event;
     place.edit = &edit;
     place.adjust = &adjust;
     place.alerts = &alerts;
     place.patch = &patch;
+    place.event = &event;
     for (const auto& stage : stages_) {
       place.position++;
       place.is_last = &stage == &stages_.back();
@@ -89,7 +91,7 @@ bool expected(const xg_metadata& metadata, u32 descriptor_flags) {
 // buffers: the packet's.
 xg_result decide_packet(std::span<const u8> region, std::span<const xg_descriptor> buffers, u32 generation,
                         const std::vector<PipelineSettings>& settings, const Stages& stages, xg_edit& edit,
-                        xg_adjust& adjust, xg_alerts& alerts, xg_patch& patch) {
+                        xg_adjust& adjust, xg_alerts& alerts, xg_patch& patch, xg_event& event) {
   const xg_descriptor& descriptor = buffers.front();
   xg_result result{};
   auto packet = read_packet(region, descriptor);
@@ -102,7 +104,7 @@ xg_result decide_packet(std::span<const u8> region, std::span<const xg_descripto
   for (const xg_descriptor& buffer : packet->later) packet->bytes += buffer.length;
   if (settings[packet->metadata.pipeline].inner) look_inside(*packet);
   const auto& pipeline = stages[packet->metadata.pipeline];
-  Place place{1, XG_REWRITE_FIRST, nullptr, &edit, &adjust, &alerts, &patch};
+  Place place{1, XG_REWRITE_FIRST, nullptr, &edit, &adjust, &alerts, &patch, &event};
   for (u32 p = 0; p < packet->metadata.pipeline; p++)
     for (const auto& stage : stages[p]) place.first_rewrite += stage->rewrites();
   bool seen_by_table = false;
@@ -170,13 +172,15 @@ void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> de
     xg_adjust adjust{};
     xg_alerts alerts{};
     xg_patch patch{};
+    xg_event event{};
     if (!later_buffer)
       results[i] = decide_packet(region, descriptors.subspan(i, end - i), generation, state_->settings,
-                                 state_->stages, edit, adjust, alerts, patch);
+                                 state_->stages, edit, adjust, alerts, patch, event);
     if (!edits.edits.empty()) edits.edits[i] = edit;
     if (!edits.adjusts.empty()) edits.adjusts[i] = adjust;
     if (!edits.alerts.empty()) edits.alerts[i] = alerts;
     if (!edits.patches.empty()) edits.patches[i] = patch;
+    if (!edits.events.empty()) edits.events[i] = event;
     later_buffer = (descriptors[i].flags & XG_DESC_MORE) != 0;
   }
 }

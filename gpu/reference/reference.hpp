@@ -18,6 +18,7 @@ struct Edits {
   std::span<xg_adjust> adjusts;
   std::span<xg_alerts> alerts{};
   std::span<xg_patch> patches{};
+  std::span<xg_event> events{};
 };
 
 // Answers streams of packets, and remembers what stages remember from one to the next.

@@ -42,6 +42,8 @@ struct Place {
   xg_alerts* alerts = nullptr;
   // And for one that leaves the packet as it likes, which only the last stage may.
   xg_patch* patch = nullptr;
+  // And for one that puts something out, of which a pipeline has one.
+  xg_event* event = nullptr;
   bool is_last = false;
 };
 

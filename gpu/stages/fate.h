@@ -17,6 +17,9 @@ XG_SELDOM u32 xg_fate(xg_batch b, xg_view p, u32 position) {
   b.adjusts = XG_HANDLE(xg_quads, u64(0));
   b.alerts = XG_HANDLE(xg_quads, u64(0));
   b.patches = XG_HANDLE(xg_quads, u64(0));
+#ifndef XG_GLSL
+  b.events = XG_HANDLE(xg_quads, u64(0));
+#endif
   for (u32 at = position + 1u; at < count; at++) {
     u32 kind = b.image.v[stages + at * 2u];
     if (kind >= XG_KIND_STATEFUL) return XG_FATE_UNDECIDED;

@@ -22,6 +22,7 @@
 #define XG_PROGRAM_BODY_LINES 23u    /* of a packet that it may write to: 0, where other stages follow */
 /* -> its interfaces: their count, and of each its number and its port. */
 #define XG_PROGRAM_BODY_INTERFACES 24u
-#define XG_PROGRAM_BODY_WORDS 25u
+#define XG_PROGRAM_BODY_EVENTS 25u /* not 0: it may put something out, of its pipeline's programs alone */
+#define XG_PROGRAM_BODY_WORDS 26u
 
 #endif

@@ -125,12 +125,80 @@ XG_FN bool xg_program_buffer(XG_PROGRAM_MACHINE, u64 address, u32 bytes, XG_INOU
   m.steps += bytes / 8u;
   return xg_program_find(XG_PROGRAM_IT, address, bytes, false, place);
 }
+
+/* What a program that puts out so many bytes is answered, of a map of the right type; and how much of its
+ * packet it asks for. 0: this is the packet's event. */
+XG_FN u64 xg_program_output_answer(XG_PROGRAM_MACHINE_READ, u32 operation, u32 map, u32 bytes,
+                                   XG_INOUT(u32) asked) {
+  const bool of_ring = operation == XG_PROGRAM_RING_OUTPUT;
+  const u64 flags = of_ring ? XG_PROGRAM_OWN.r[4] : XG_PROGRAM_OWN.r[3];
+  asked = 0u;
+  if (of_ring) {
+    if (flags > u64(XG_PROGRAM_WAKE_UPS)) return xg_program_error(XG_PROGRAM_EINVAL);
+    if (bytes > XG_EVENT_BYTES || m.has_event != 0u) return xg_program_error(XG_PROGRAM_EAGAIN);
+    return u64(0);
+  }
+  asked = u32(flags >> 32);
+  if (asked > XG_PROGRAM_MOST_ASKED) return xg_program_error(XG_PROGRAM_EINVAL);
+  if (asked > m.end - m.data) return xg_program_error(XG_PROGRAM_EFAULT);
+  const u32 wanted = xg_program_low(flags);
+  const u32 index = wanted == XG_PROGRAM_ITS_OWN ? m.queue : wanted;
+  if (index >= xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ENTRIES))
+    return xg_program_error(XG_PROGRAM_E2BIG);
+  if (index != m.queue) return xg_program_error(XG_PROGRAM_EOPNOTSUPP);
+  if (bytes > XG_EVENT_BYTES) return xg_program_error(XG_PROGRAM_E2BIG);
+  return m.has_event != 0u ? xg_program_error(XG_PROGRAM_ENOSPC) : u64(0);
+}
+/* The map that a program puts out to. False, with the fault: it is none for that. */
+XG_FN bool xg_program_output_map(XG_PROGRAM_MACHINE, u32 operation, XG_INOUT(u32) map) {
+  const bool of_ring = operation == XG_PROGRAM_RING_OUTPUT;
+  if (!of_ring && XG_PROGRAM_OWN.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u)) {
+    m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
+    return false;
+  }
+  if (!xg_program_map_at(XG_PROGRAM_IT, of_ring ? XG_PROGRAM_OWN.r[1] : XG_PROGRAM_OWN.r[2], map))
+    return false;
+  if (xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE) ==
+      (of_ring ? XG_PROGRAM_RINGBUF : XG_PROGRAM_PERF_EVENTS))
+    return true;
+  m.fault = XG_PROGRAM_WRONG_MAP;
+  return false;
+}
 #ifndef XG_PROGRAM_IN_BUFFER
+/* A quad of the event at a time: its memory may be the host's. */
+XG_SELDOM u64 xg_program_put_out(XG_PROGRAM_MACHINE, u32 operation) {
+  const bool of_ring = operation == XG_PROGRAM_RING_OUTPUT;
+  const u32 bytes = xg_program_low(of_ring ? XG_PROGRAM_OWN.r[3] : XG_PROGRAM_OWN.r[5]);
+  u32 map = 0u, asked = 0u;
+  xg_program_place place;
+  place.memory = XG_PROGRAM_IN_STACK;
+  place.at = 0u;
+  if (!xg_program_output_map(XG_PROGRAM_IT, operation, map)) return u64(0);
+  if (bytes != 0u &&
+      !xg_program_buffer(XG_PROGRAM_IT, of_ring ? XG_PROGRAM_OWN.r[2] : XG_PROGRAM_OWN.r[4], bytes, place))
+    return u64(0);
+  const u64 answer = xg_program_output_answer(XG_PROGRAM_IT, operation, map, bytes, asked);
+  if (answer != u64(0)) return answer;
+  m.has_event = 1u;
+  if (!XG_IS_THERE(m.event)) return u64(0);
+  m.event.v[0] = XG_QUAD(map | bytes << 16, asked, 0u, 0u);
+  for (u32 done = 0u; done < bytes; done += 16u) {
+    const u32 left = bytes - done;
+    const u64 first = xg_program_read(XG_PROGRAM_IT, place, left < 8u ? left : 8u);
+    place.at += 8u;
+    u64 second = u64(0);
+    if (left > 8u) second = xg_program_read(XG_PROGRAM_IT, place, left < 16u ? left - 8u : 8u);
+    place.at += 8u;
+    m.event.v[1u + done / 16u] =
+        XG_QUAD(xg_program_low(first), u32(first >> 32), xg_program_low(second), u32(second >> 32));
+  }
+  return u64(0);
+}
 XG_SELDOM u64 xg_program_look_up(XG_PROGRAM_MACHINE) {
   u32 map = 0u;
   xg_program_place place;
   if (!xg_program_map_at(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[1], map)) return u64(0);
-  if (xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_PROGRAMS) {
+  if (!xg_program_gives_values(xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE))) {
     m.fault = XG_PROGRAM_WRONG_MAP;
     return u64(0);
   }
@@ -215,6 +283,7 @@ XG_FN u64 xg_program_help(XG_PROGRAM_MACHINE, u32 operation) {
   if (operation == XG_PROGRAM_QUEUE) return u64(m.queue);
   if (operation == XG_PROGRAM_REDIRECT) return xg_program_redirect(XG_PROGRAM_IT);
   if (operation == XG_PROGRAM_REDIRECT_MAP) return xg_program_redirect_map(XG_PROGRAM_IT);
+  if (operation >= XG_PROGRAM_PERF_OUTPUT) return xg_program_put_out(XG_PROGRAM_IT, operation);
   if (XG_PROGRAM_OWN.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u)) {
     m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
     return u64(0);

@@ -74,6 +74,7 @@
 #define XG_PROGRAM_HASH 1u
 #define XG_PROGRAM_ARRAY 2u
 #define XG_PROGRAM_PROGRAMS 3u
+#define XG_PROGRAM_PERF_EVENTS 4u
 #define XG_PROGRAM_PERCPU_HASH 5u
 #define XG_PROGRAM_PERCPU_ARRAY 6u
 #define XG_PROGRAM_LRU_HASH 9u
@@ -81,6 +82,7 @@
 #define XG_PROGRAM_ARRAY_OF_MAPS 12u
 #define XG_PROGRAM_DEVMAP 14u
 #define XG_PROGRAM_DEVMAP_HASH 25u
+#define XG_PROGRAM_RINGBUF 27u
 
 /* What a key is read by. */
 XG_RECORD(xg_program_key) {
@@ -104,6 +106,10 @@ XG_RECORD(xg_program_found) {
 XG_FN bool xg_program_is_table(u32 type) {
   return type == XG_PROGRAM_HASH || type == XG_PROGRAM_PERCPU_HASH || type == XG_PROGRAM_LRU_HASH ||
          type == XG_PROGRAM_TRIE || type == XG_PROGRAM_DEVMAP_HASH;
+}
+/* Whether programs look up in one of that type. */
+XG_FN bool xg_program_gives_values(u32 type) {
+  return type != XG_PROGRAM_PROGRAMS && type != XG_PROGRAM_PERF_EVENTS && type != XG_PROGRAM_RINGBUF;
 }
 /* Of a map's element: where its words begin. */
 XG_FN u32 xg_program_element(XG_PROGRAM_MACHINE_READ, u32 map, u32 slot) {

@@ -16,6 +16,7 @@
 #define XG_PROGRAM_IN_STATE 1u
 #define XG_PROGRAM_IN_FRAME 2u
 #define XG_PROGRAM_IN_ARGUMENTS 3u
+#define XG_PROGRAM_IN_EVENT 4u /* where a machine's arrays stand in memory */
 XG_RECORD(xg_program_place) { u32 memory, at; };
 
 /* Words of the tables (DeviceCode::tables), and of a map's record there. */
@@ -119,6 +120,7 @@ XG_FN bool xg_program_find(XG_PROGRAM_MACHINE, u64 address, u32 bytes, bool writ
 /* All memory is a device's: so each place but the packet's is an address. */
 u64 xg_program_address_of(u32 which_machine, xg_program_place place) {
   if (place.memory == XG_PROGRAM_IN_STATE) return u64(m.state) + u64(place.at);
+  if (place.memory == XG_PROGRAM_IN_EVENT) return u64(m.event) + u64(place.at);
   return u64(m.own) + u64(place.at);
 }
 /* Which of the machine's lines has that one, from 1 on; 0: none. */

@@ -115,6 +115,8 @@
 #define XG_PROGRAM_REDIRECT_MAP 59u
 #define XG_PROGRAM_TAIL_CALL 60u
 #define XG_PROGRAM_LOOP 61u
+#define XG_PROGRAM_PERF_OUTPUT 62u /* bpf_perf_event_output */
+#define XG_PROGRAM_RING_OUTPUT 63u /* bpf_ringbuf_output */
 
 /* Upper halves of pointers. */
 #define XG_PROGRAM_CONTEXT 1u
@@ -141,13 +143,19 @@
 #define XG_PROGRAM_LOCK 4u
 #define XG_PROGRAM_BROADCAST 8u
 #define XG_PROGRAM_EXCLUDE_INGRESS 16u
+#define XG_PROGRAM_WAKE_UPS 3u         /* BPF_RB_NO_WAKEUP, BPF_RB_FORCE_WAKEUP */
+#define XG_PROGRAM_MOST_ASKED 0xfffffu /* of BPF_F_CTXLEN_MASK */
+#define XG_PROGRAM_ITS_OWN 0xffffffffu /* BPF_F_CURRENT_CPU */
 #define XG_PROGRAM_ENOENT 2u
 #define XG_PROGRAM_E2BIG 7u
+#define XG_PROGRAM_EAGAIN 11u
 #define XG_PROGRAM_ENOMEM 12u
 #define XG_PROGRAM_EACCES 13u
+#define XG_PROGRAM_EFAULT 14u
 #define XG_PROGRAM_EEXIST 17u
 #define XG_PROGRAM_EINVAL 22u
 #define XG_PROGRAM_ENOSPC 28u
+#define XG_PROGRAM_EOPNOTSUPP 95u
 #define XG_PROGRAM_REDIRECTED 4u
 
 /* Where a compiler keeps no arrays of an invocation's own (gpu/stages/program/program.comp), what a machine
@@ -201,12 +209,14 @@ XG_RECORD(xg_program_machine) {
   u32 meta, data, end; /* places in the frame, of which the packet's first is XG_PROGRAM_HEADROOM */
   u32 most_steps;      /* XG_PROGRAM_STEPS at most */
   u32 most_lines;      /* of the packet that it may write to; 0: a program that writes to it ends */
+  xg_quads event;      /* where its xg_event goes; 0: nobody asks for it */
 
   u64 r[11];
   u32 fault;
   u32 steps;
   u32 redirect_to; /* 0: nowhere; 1: to the interface; 2: by the map */
   u32 redirect_map, redirect_key, redirect_ifindex, redirect_flags;
+  u32 has_event; /* 1: it has put something out */
 
   u32 next, frames, tails;
   u32 gives_back; /* not 0: values wait for the end of the run */

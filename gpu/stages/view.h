@@ -12,6 +12,7 @@
 #include "gpu/stages/image.h"
 
 #define XG_PATCH_QUADS 17u /* of an xg_patch; a line's are 4 */
+#define XG_EVENT_QUADS 8u  /* of an xg_event */
 
 /* The kernel's argument in CUDA and the push constants in Vulkan. */
 struct xg_batch {
@@ -27,6 +28,10 @@ struct xg_batch {
   u64 frames_bytes;
   u32 count;
   u32 generation;
+#ifndef XG_GLSL
+  /* An xg_event for each packet, XG_EVENT_QUADS of them. In Vulkan programs are apart from the stages. */
+  xg_quads events;
+#endif
 };
 
 struct xg_view {

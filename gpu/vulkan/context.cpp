@@ -47,10 +47,13 @@ constexpr u32 kSettle[] = {
 constexpr u32 kPatches[] = {
 #include "program_patches_spirv.inc"
 };
+constexpr u32 kEvents[] = {
+#include "program_events_spirv.inc"
+};
 #else
 // No stage runs a program, and none of these is built.
 constexpr std::span<const u32> kToldDecide, kToldBegin, kToldTables, kToldInspect, kRunAlone, kRunInOrder,
-    kSettle, kPatches;
+    kSettle, kPatches, kEvents;
 #endif
 static_assert(kDecide[0] == 0x07230203 && kBegin[0] == 0x07230203 && kTables[0] == 0x07230203 &&
                   kInspect[0] == 0x07230203,
@@ -58,8 +61,8 @@ static_assert(kDecide[0] == 0x07230203 && kBegin[0] == 0x07230203 && kTables[0] 
 
 // In the order of Context::Entry.
 constexpr std::array<std::span<const u32>, kEntries> kShaders{
-    kDecide,     kBegin,       kTables,   kInspect,    kToldDecide, kToldBegin,
-    kToldTables, kToldInspect, kRunAlone, kRunInOrder, kSettle,     kPatches};
+    kDecide,      kBegin,    kTables,     kInspect, kToldDecide, kToldBegin, kToldTables,
+    kToldInspect, kRunAlone, kRunInOrder, kSettle,  kPatches,    kEvents};
 
 bool has_extension(vk::PhysicalDevice device, const char* name, const Dispatch& d) {
   const auto extensions = device.enumerateDeviceExtensionProperties(nullptr, d);
@@ -303,7 +306,7 @@ Result<void> Context::open_device() {
 
 Result<void> Context::build_layout() {
   const Dispatch& d = dispatch();
-  constexpr u32 bytes = std::max({sizeof(Arguments), sizeof(ProgramArguments), sizeof(PatchArguments)});
+  constexpr u32 bytes = std::max({sizeof(Arguments), sizeof(ProgramArguments), sizeof(RecordArguments)});
   static_assert(bytes <= 128, "every device takes 128 bytes of push constants");
   const vk::PushConstantRange constants(vk::ShaderStageFlagBits::eCompute, 0, bytes);
   auto layout = checked(

@@ -87,11 +87,11 @@ struct ProgramArguments {
   u32 begins, last;
 };
 
-// And of what brings patches to the host (gpu/stages/program/patches.comp).
-struct PatchArguments {
+// And of what brings patches or events to the host (gpu/stages/program/patches.comp, events.comp).
+struct RecordArguments {
   vk::DeviceAddress results;
   vk::DeviceAddress left;
-  vk::DeviceAddress patches;
+  vk::DeviceAddress records;
   u32 count;
 };
 
@@ -99,7 +99,7 @@ struct PatchArguments {
 // takes it through them; what inspects those that wait for it. Each once more, for pipelines that run
 // programs, of which they are told what came; what runs these, those that change no map, and those of a
 // table, in order; what settles with the packets of the second kind, which no other table's shader is needed
-// for; and what brings the patches of changed packets to the host.
+// for; and what brings to the host the patches of changed packets, and what programs put out.
 enum class Entry : u32 {
   decide,
   begin,
@@ -112,9 +112,10 @@ enum class Entry : u32 {
   run_alone,
   run_in_order,
   settle,
-  patches
+  patches,
+  events
 };
-inline constexpr u32 kEntries = 12;
+inline constexpr u32 kEntries = 13;
 // Of the first four.
 constexpr Entry entry_of(Entry entry, bool told) {
   return told ? static_cast<Entry>(static_cast<u32>(entry) + 4) : entry;

@@ -78,6 +78,7 @@ Result<Programs> programs_of(const Pipelines& pipelines, bool software) {
             kMostSoftwareValue * sizeof(u32), map->name, pipeline.name, s + 1, map->key_bytes,
             map->value_bytes));
       all.changes |= image[body + XG_PROGRAM_BODY_LINES] != 0;
+      all.put_out |= image[body + XG_PROGRAM_BODY_EVENTS] != 0;
       all.kind = kind & ~XG_KIND_STATEFUL;
       if (kind == all.kind) {
         alone++;
@@ -144,6 +145,7 @@ class VulkanDevice final : public Device {
     build(!programs->rounds.empty(), Entry::run_in_order);
     build(!programs->rounds.empty(), Entry::settle);
     build(programs->changes, Entry::patches);
+    build(programs->put_out, Entry::events);
     if (built && told) built = make_machines();
     if (!built) return built;
     auto tables = states_.take(*pipelines, [&](const StateSpec& spec) {

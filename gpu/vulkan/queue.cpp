@@ -37,7 +37,7 @@ constexpr u64 kDrainTimeoutNs = 5'000'000'000;
 constexpr u64 kSoftwareDrainTimeoutNs = 600'000'000'000;
 
 static_assert(kMachineBytes == XG_PROGRAM_OWN_BYTES && kMachineBytes % sizeof(u64) == 0);
-static_assert(offsetof(Arguments, marks) == sizeof(xg_batch));
+static_assert(offsetof(Arguments, marks) == offsetof(xg_batch, events));
 static_assert(offsetof(Arguments, image) == offsetof(xg_batch, image));
 static_assert(offsetof(Arguments, generation) == offsetof(xg_batch, generation));
 
@@ -78,7 +78,8 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
                    .and_then([&] { return give(edits_, packets * sizeof(xg_edit)); })
                    .and_then([&] { return give(adjusts_, packets * sizeof(xg_adjust)); })
                    .and_then([&] { return give(alerts_, packets * sizeof(xg_alerts)); })
-                   .and_then([&] { return give(patches_, packets * sizeof(xg_patch)); });
+                   .and_then([&] { return give(patches_, packets * sizeof(xg_patch)); })
+                   .and_then([&] { return give(events_, packets * sizeof(xg_event)); });
   if (given)
     given =
         zeroed_buffer(context_, packets * sizeof(u32)).map([&](Buffer&& made) { marks_ = std::move(made); });
@@ -90,9 +91,8 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
                 .map([&](Buffer&& made) { outcomes_ = std::move(made); })
                 .and_then([&] { return give(failed_, options.depth * sizeof(u32)); });
   if (given)
-    given = zeroed_buffer(context_, u64{options.batch_capacity} * sizeof(xg_patch)).map([&](Buffer&& made) {
-      left_ = std::move(made);
-    });
+    given = zeroed_buffer(context_, u64{options.batch_capacity} * (sizeof(xg_patch) + sizeof(xg_event)))
+                .map([&](Buffer&& made) { left_ = std::move(made); });
   if (given && shared_.frames == Frames::staged) {
     staging_bytes_ = staging_bytes(options.batch_capacity);
     given = give(staging_, options.depth * staging_bytes_).and_then([&] {
@@ -108,6 +108,7 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
     slot.adjusts = static_cast<xg_adjust*>(adjusts_.mapped) + first;
     slot.alerts = static_cast<xg_alerts*>(alerts_.mapped) + first;
     slot.patches = static_cast<xg_patch*>(patches_.mapped) + first;
+    slot.events = static_cast<xg_event*>(events_.mapped) + first;
   }
 
   auto pool = checked("creating a command pool",
@@ -141,8 +142,8 @@ VulkanQueue::~VulkanQueue() {
     }
   }
   if (!context_.abandoned()) return;
-  for (Buffer* buffer : {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &patches_, &staging_,
-                         &staged_, &marks_, &inspections_, &outcomes_, &left_, &failed_})
+  for (Buffer* buffer : {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &patches_, &events_,
+                         &staging_, &staged_, &marks_, &inspections_, &outcomes_, &left_, &failed_})
     buffer->abandon();
   (void)pool_.release();
   (void)timeline_.release();
@@ -284,14 +285,18 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
     if (others) run_in_turn(Entry::tables, at_a_time, false);
   }
   if (inspects) run_in_turn(Entry::inspect, kInspected, true);
-  if (programs.changes) {
-    const PatchArguments bringing{arguments.results, running.left, arguments.patches, count};
+  const auto bring = [&](Entry entry, u64 left, u64 records, u32 quads) {
+    const RecordArguments bringing{arguments.results, left, records, count};
     command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader,
                             vk::PipelineStageFlagBits::eComputeShader, {}, in_order, {}, {}, d);
     command.pushConstants(context_.layout(), vk::ShaderStageFlagBits::eCompute, 0, sizeof(bringing),
                           &bringing, d);
-    run(command, Entry::patches, (count * XG_PATCH_QUADS + kGroup - 1) / kGroup);
-  }
+    run(command, entry, (count * quads + kGroup - 1) / kGroup);
+  };
+  if (programs.changes) bring(Entry::patches, running.left, arguments.patches, XG_PATCH_QUADS);
+  if (programs.put_out)
+    bring(Entry::events, running.left + u64{count} * sizeof(xg_patch),
+          events_.address + first * sizeof(xg_event), XG_EVENT_QUADS);
   const vk::MemoryBarrier to_host(vk::AccessFlagBits::eShaderWrite, vk::AccessFlagBits::eHostRead);
   command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader, vk::PipelineStageFlagBits::eHost, {},
                           to_host, {}, {}, d);

@@ -19,6 +19,7 @@ struct Programs {
   u32 steps = 0;            // one of them takes, at most
   bool other_tables = false;  // some other stage has a table
   bool changes = false;       // some may change its packets
+  bool put_out = false;       // some may put something out
   bool some() const { return alone_steps != 0 || !rounds.empty(); }
 };
 
@@ -77,13 +78,16 @@ class VulkanQueue final : public Queue {
   Buffer adjusts_;
   Buffer alerts_;
   Buffer patches_;
+  Buffer events_;
   Buffer staging_;  // staged only: the frames
   u64 staging_bytes_ = 0;
   Buffer staged_;       // staged only: their descriptors
   Buffer marks_;        // one word a packet, per slot
   Buffer inspections_;  // of kInspected packets, per slot
   Buffer outcomes_;     // one word a packet, per slot
-  Buffer left_;    // an xg_patch a packet, of one slot: batches that run programs are one after the other
+  // An xg_patch a packet, and behind those of a batch an xg_event a packet, of one slot: batches that run
+  // programs are one after the other.
+  Buffer left_;
   Buffer failed_;  // one word a slot: not 0: programs were not run to their end
   Unique<vk::CommandPool> pool_;
   std::vector<vk::CommandBuffer> commands_;

@@ -33,6 +33,7 @@ inline void poison(gpu::Slot* slot, u32 count) {
   std::memset(slot->adjusts, kPoison, poisoned(slot, count) * sizeof(xg_adjust));
   std::memset(slot->alerts, kPoison, poisoned(slot, count) * sizeof(xg_alerts));
   std::memset(slot->patches, kPoison, poisoned(slot, count) * sizeof(xg_patch));
+  std::memset(slot->events, kPoison, poisoned(slot, count) * sizeof(xg_event));
 }
 
 // A packet's result, and the records that it names; all zero where it names none.
@@ -41,6 +42,7 @@ struct Answer : xg_result {
   xg_adjust adjust{};
   xg_alerts alerts{};
   xg_patch patch{};
+  xg_event event{};
 };
 using Answers = std::vector<Answer>;
 inline bool equal(const Answer& a, const Answer& b) {
@@ -49,11 +51,12 @@ inline bool equal(const Answer& a, const Answer& b) {
          std::memcmp(&a.edit, &b.edit, sizeof(xg_edit)) == 0 &&
          std::memcmp(&a.adjust, &b.adjust, sizeof(xg_adjust)) == 0 &&
          std::memcmp(&a.alerts, &b.alerts, sizeof(xg_alerts)) == 0 &&
-         std::memcmp(&a.patch, &b.patch, sizeof(xg_patch)) == 0;
+         std::memcmp(&a.patch, &b.patch, sizeof(xg_patch)) == 0 &&
+         std::memcmp(&a.event, &b.event, sizeof(xg_event)) == 0;
 }
 inline Answer answer_of(const xg_result& result, const xg_edit& edit, const xg_adjust& adjust,
-                        const xg_alerts& alerts, const xg_patch& patch) {
-  Answer answer{result, {}, {}, {}, {}};
+                        const xg_alerts& alerts, const xg_patch& patch, const xg_event& event) {
+  Answer answer{result, {}, {}, {}, {}, {}};
   if ((result.flags & XG_RES_EDIT) != 0) answer.edit = edit;
   if ((result.flags & (XG_RES_ADJUST | XG_RES_TOO_LONG)) != 0) answer.adjust = adjust;
   if ((result.flags & XG_RES_ALERTS) != 0) answer.alerts = alerts;
@@ -61,14 +64,19 @@ inline Answer answer_of(const xg_result& result, const xg_edit& edit, const xg_a
     const std::size_t lines = std::min<std::size_t>(patch.count, XG_PATCH_LINES);
     std::memcpy(&answer.patch, &patch, offsetof(xg_patch, bytes) + lines * XG_PATCH_LINE_BYTES);
   }
+  if ((result.flags & XG_RES_EVENT) != 0) {
+    // With the 16 bytes that its last one is in.
+    const std::size_t bytes = (std::min<std::size_t>(event.length, XG_EVENT_BYTES) + 15) / 16 * 16;
+    std::memcpy(&answer.event, &event, offsetof(xg_event, bytes) + bytes);
+  }
   return answer;
 }
 // The answers of a batch that is over.
 inline Answers answers_in(const gpu::Slot& slot) {
   Answers answers;
   for (u32 i = 0; i < slot.count; i++)
-    answers.push_back(
-        answer_of(slot.results[i], slot.edits[i], slot.adjusts[i], slot.alerts[i], slot.patches[i]));
+    answers.push_back(answer_of(slot.results[i], slot.edits[i], slot.adjusts[i], slot.alerts[i],
+                                slot.patches[i], slot.events[i]));
   return answers;
 }
 inline void append(Answers& to, const Answers& more) { to.insert(to.end(), more.begin(), more.end()); }
@@ -80,11 +88,12 @@ inline Answers answers_of(gpu::reference::Judge& judge, std::span<const u8> regi
   std::vector<xg_adjust> adjusts(descriptors.size());
   std::vector<xg_alerts> alerts(descriptors.size());
   std::vector<xg_patch> patches(descriptors.size());
-  judge.decide(region, descriptors, generation, results, {edits, adjusts, alerts, patches});
+  std::vector<xg_event> events(descriptors.size());
+  judge.decide(region, descriptors, generation, results, {edits, adjusts, alerts, patches, events});
   Answers answers;
   for (std::size_t i = 0; i < results.size(); i++) {
-    answers.push_back(answer_of(results[i], edits[i], adjusts[i], alerts[i], patches[i]));
-    const Answer all{results[i], edits[i], adjusts[i], alerts[i], patches[i]};
+    answers.push_back(answer_of(results[i], edits[i], adjusts[i], alerts[i], patches[i], events[i]));
+    const Answer all{results[i], edits[i], adjusts[i], alerts[i], patches[i], events[i]};
     EXPECT_TRUE(equal(answers.back(), all))
         << "packet " << i << " has a record that its result does not name";
   }
@@ -138,12 +147,14 @@ inline Answers judge(gpu::Queue& queue, const std::vector<xg_descriptor>& stream
     expect_poison(slot->adjusts, slot->count, poisoned(slot, slot->count));
     expect_poison(slot->alerts, slot->count, poisoned(slot, slot->count));
     expect_poison(slot->patches, slot->count, poisoned(slot, slot->count));
+    expect_poison(slot->events, slot->count, poisoned(slot, slot->count));
     for (u32 i = 0; i < slot->count && !slot->standby; i++) {
       const u32 flags = slot->results[i].flags;
       if ((flags & XG_RES_EDIT) == 0) expect_poison(slot->edits, i, i + 1);
       if ((flags & (XG_RES_ADJUST | XG_RES_TOO_LONG)) == 0) expect_poison(slot->adjusts, i, i + 1);
       if ((flags & XG_RES_ALERTS) == 0) expect_poison(slot->alerts, i, i + 1);
       if ((flags & XG_RES_PATCH) == 0) expect_poison(slot->patches, i, i + 1);
+      if ((flags & XG_RES_EVENT) == 0) expect_poison(slot->events, i, i + 1);
     }
     queue.release(slot);
   };

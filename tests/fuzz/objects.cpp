@@ -105,9 +105,14 @@ End run(gpu::programs::Image image, bool keeps_packet, bool backwards) {
     m.meta = m.data = XG_PROGRAM_HEADROOM;
     m.end = XG_PROGRAM_HEADROOM + length;
     m.most_steps = 4096;
+    // Just as long as an event is.
+    std::vector<xg_quad> event(sizeof(xg_event) / sizeof(xg_quad));
+    event.shrink_to_fit();
+    m.event = {event.data()};
     m.most_lines = keeps_packet || length % 2 != 0 ? 0 : XG_PROGRAM_LINES;
     xg_program_run(m, 0);
-    end.answers[number] = u64{m.fault} << 32 | (m.fault == 0 ? static_cast<u32>(m.r[0]) : 0u);
+    end.answers[number] = (m.has_event != 0 ? u64{event[0].a} : 0u) << 40 | u64{m.fault} << 32 |
+                          (m.fault == 0 ? static_cast<u32>(m.r[0]) : 0u);
   }
   end.state = std::move(image.state);
   return end;

@@ -213,7 +213,8 @@ class Devices {
     std::vector<xg_adjust> adjusts(descriptors_.size());
     std::vector<xg_alerts> alerts(descriptors_.size());
     std::vector<xg_patch> patches(descriptors_.size());
-    const gpu::reference::Edits records{edits, adjusts, alerts, patches};
+    std::vector<xg_event> events(descriptors_.size());
+    const gpu::reference::Edits records{edits, adjusts, alerts, patches, events};
     reference_.decide(region_.bytes(), descriptors_, kGeneration, should, records);
     for (Tested& one : tested_) compare(one, should, records);
     descriptors_.clear();
@@ -249,7 +250,10 @@ class Devices {
       const u64 patch_bytes = offsetof(xg_patch, bytes) + records.patches[i].count * XG_PATCH_LINE_BYTES;
       const bool patched = (is.flags & XG_RES_PATCH) == 0 ||
                            std::memcmp(&done->patches[i], &records.patches[i], patch_bytes) == 0;
-      if (!edited || !adjusted || !told || !patched)
+      const u64 event_bytes = offsetof(xg_event, bytes) + records.events[i].length;
+      const bool put_out = (is.flags & XG_RES_EVENT) == 0 ||
+                           std::memcmp(&done->events[i], &records.events[i], event_bytes) == 0;
+      if (!edited || !adjusted || !told || !patched || !put_out)
         fail(inputs_[i], one.name + " has other records than the reference; packets before it may matter");
     }
     one.queue->release(done);

@@ -26,6 +26,7 @@ void main() {
   m.state = xg_state(state);
   m.frame = xg_words(frames);
   m.frame_bias = bias;
+  m.event = xg_quads(u64(0));
   m.most_steps = XG_PROGRAM_STEPS;
   m.most_lines = XG_PROGRAM_LINES;
   m.time = u64(0);

@@ -108,8 +108,17 @@ TEST(ProgramCode, WhatDevicesDoNotHave) {
   EXPECT_EQ(why({move_k(r0, 2), leave()}), "");
   EXPECT_EQ(why({call(BPF_FUNC_fib_lookup), leave()}),
             "the program test: instruction 0 calls helper 69, which devices do not have");
-  EXPECT_EQ(why({leave()}, {map_of("events", BPF_MAP_TYPE_RINGBUF, 4, 4, 8)}),
-            "the map events is of type 27, which devices do not have");
+  EXPECT_EQ(why({leave()}, {map_of("packets", BPF_MAP_TYPE_QUEUE, 0, 4, 8)}),
+            "the map packets is of type 22, which devices do not have");
+  for (const Map& ring : {map_of("events", BPF_MAP_TYPE_RINGBUF, 4, 0, 4096),
+                          map_of("events", BPF_MAP_TYPE_RINGBUF, 0, 4, 4096),
+                          map_of("events", BPF_MAP_TYPE_RINGBUF, 0, 0, 12'288),
+                          map_of("events", BPF_MAP_TYPE_RINGBUF, 0, 0, 0)})
+    EXPECT_EQ(why({leave()}, {ring}), fmt::format("the map events has keys, values or a size ({}) that a "
+                                                  "ringbuf does not have",
+                                                  ring.entries));
+  EXPECT_EQ(why({leave()}, {map_of("events", BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 8, 8)}),
+            "the map events has values of 8 bytes, which maps of its type 4 do not have");
   EXPECT_EQ(why({leave()}, {map_of("keys", BPF_MAP_TYPE_HASH, 513, 4, 8)}),
             "the map keys has keys of 513 bytes, which maps of its type 1 do not have");
   EXPECT_EQ(why({leave()}, {map_of("ports", BPF_MAP_TYPE_DEVMAP, 4, 12, 8)}),

@@ -13,6 +13,7 @@ __global__ void run_programs(xg_words code, xg_words tables, xg_state state, xg_
   m.state = state;
   m.frame = frames;
   m.frame_bias = bias;
+  m.event.v = nullptr;
   m.time = 0;
   m.most_steps = XG_PROGRAM_STEPS;
   m.most_lines = XG_PROGRAM_LINES;

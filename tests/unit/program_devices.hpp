@@ -2,13 +2,14 @@
 //
 // tests/unit/program_devices.hpp: programs twice: in the form that devices run, as a CPU runs it, and in the
 // sequential reference. What is done is done to both, and compared: verdict, bytes, steps, where it is
-// redirected, every map.
+// redirected, what it puts out, every map.
 #pragma once
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 
@@ -107,6 +108,8 @@ class Device {
     m.egress = packet.egress_ifindex;
     m.most_steps = static_cast<u32>(packet.most_steps);
     m.most_lines = packet.most_lines;
+    std::memset(event_.data(), 0xa5, sizeof(event_));
+    m.event = {event_.data()};
     if (translated == nullptr) {
       xg_program_run(m, program);
     } else {
@@ -114,6 +117,7 @@ class Device {
       m.first = m.meta;
       m.last = m.end;
       m.lines_used = 0;
+      m.has_event = 0;
 #ifndef XG_PROGRAM_FEW_LINES
       std::ranges::fill(m.line_of, 0u);
 #endif
@@ -131,6 +135,7 @@ class Device {
                          .key = m.redirect_key,
                          .ifindex = m.redirect_ifindex,
                          .flags = m.redirect_flags};
+    if (m.has_event != 0) answer.event = event();
     if (frame != before) throw std::logic_error("the packet itself was written to");
     return answer;
   }
@@ -147,6 +152,20 @@ class Device {
   void (*translated)(xg_program_machine&) = nullptr;
 
  private:
+  // With zeros from its last byte's sixteen on.
+  xg_event event() const {
+    xg_event event{};
+    std::memcpy(&event, event_.data(), 16);
+    const u32 quads = (event.length + 15u) / 16;
+    if (event.length > XG_EVENT_BYTES) throw std::logic_error("an event is longer than there is room for");
+    std::memcpy(event.bytes, event_.data() + 1, quads * sizeof(xg_quad));
+    const auto* const rest = reinterpret_cast<const u8*>(event_.data() + 1 + quads);
+    if (std::any_of(rest, reinterpret_cast<const u8*>(&event_ + 1), [](u8 byte) { return byte != 0xa5; }))
+      throw std::logic_error("more of an event was written than there is");
+    return event;
+  }
+
+  std::array<xg_quad, sizeof(xg_event) / sizeof(xg_quad)> event_{};
   Image code_;
   std::unique_ptr<xg_program_machine> machine_;
 };
@@ -234,6 +253,9 @@ class DeviceTwins {
       text += fmt::format("metadata: {:02x} for {:02x}\n", fmt::join(answer_.metadata, ""),
                           fmt::join(expected_.metadata, ""));
     if (answer_.redirect != expected_.redirect) text += "where it is redirected\n";
+    if (answer_.event.has_value() != expected_.event.has_value() ||
+        (answer_.event && std::memcmp(&*answer_.event, &*expected_.event, sizeof(xg_event)) != 0))
+      text += "what it puts out\n";
     return maps ? text + difference_of_maps() : text;
   }
   std::string difference_of_maps() {

@@ -6,6 +6,7 @@
 
 #include "gpu/program_code.hpp"
 #include "gpu/program_counts.hpp"
+#include "gpu/program_packets.hpp"
 #include "gpu/program_state.hpp"
 #include "gpu/program_translation.hpp"
 #include "gpu/stages/compilers.hpp"
@@ -23,6 +24,7 @@ static_assert(XG_PROGRAM_TOO_LARGE == XG_PROGRAM_ENDED + static_cast<u32>(Progra
 static_assert(XG_PROGRAM_OUTCOMES <= 1u << XG_PROGRAM_OUTCOME_BITS);
 static_assert(XG_PATCH_LINES == XG_PROGRAM_LINES && XG_PATCH_LINE_BYTES == XG_PROGRAM_LINE_WORDS * 4);
 static_assert(XG_PATCH_BEFORE == XG_PROGRAM_HEADROOM && XG_PATCH_QUADS * sizeof(xg_quad) == sizeof(xg_patch));
+static_assert(XG_EVENT_QUADS * sizeof(xg_quad) == sizeof(xg_event) && XG_PROGRAM_OUTCOME_BITS + 5 == 10);
 static_assert(XG_TABLE_OWN + XG_PROGRAM_OUTCOMES <= XG_TABLE_HEAD / 2);
 
 // Of all maps, in the image, which devices copy it from.
@@ -205,6 +207,7 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
   append64(image, programs::name_of(made->code, made->tables));
   image.push_back(0);  // XG_PROGRAM_BODY_LINES: the pipeline's to say
   image.push_back(0);
+  image.push_back(programs::output_of(*stage.program) ? 1 : 0);
   to.point_here(at + XG_PROGRAM_BODY_INTERFACES);
   image.push_back(static_cast<u32>(stage.interfaces.size()));
   for (const ProgramInterface& one : stage.interfaces) image.insert(image.end(), {one.ifindex, one.port});

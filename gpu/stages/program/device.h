@@ -43,11 +43,14 @@
 #define XG_PROGRAM_OUTCOMES 21u
 /* That one takes. Above it stands the port that the packet is redirected to. */
 #define XG_PROGRAM_OUTCOME_BITS 5u
+/* Above that, whether the program has put something out. */
+#define XG_PROGRAM_HAS_EVENT 0x400u
 #define XG_PROGRAM_OUTCOME(word) ((word) & ((1u << XG_PROGRAM_OUTCOME_BITS) - 1u))
-#define XG_PROGRAM_PORT(word) ((word) >> XG_PROGRAM_OUTCOME_BITS)
+#define XG_PROGRAM_PORT(word) (((word) >> XG_PROGRAM_OUTCOME_BITS) & 31u)
 /* On Vulkan, in the word that has the outcomes of programs that change no map, behind five of them. */
 #define XG_PROGRAM_PORT_AT 25u
 #define XG_PROGRAM_HAS_PORT 0x40000000u
+#define XG_PROGRAM_EVENT_THERE 0x80000000u /* of the one that puts something out */
 /* Where the maps begin in a table of one set. */
 #define XG_PROGRAM_TABLE_AT (XG_TABLE_HEAD + XG_SET_WORDS)
 
@@ -78,9 +81,10 @@ XG_FN u32 xg_program_outcome_of(u32 fault, u32 action) {
   return action == XG_REDIRECT ? XG_PROGRAM_NOWHERE_TO_GO : XG_PROGRAM_ENDED + 1u;
 }
 
-/* Returns an action word. `word`: outcome and port. */
+/* Returns an action word. `word`: outcome and port, and whether there is an event. */
 XG_FN u32 xg_program_action(u32 word, XG_INOUT(xg_result) r) {
   const u32 outcome = XG_PROGRAM_OUTCOME(word);
+  if ((word & XG_PROGRAM_HAS_EVENT) != 0u) r.flags |= XG_RES_EVENT;
   if (outcome == XG_PROGRAM_PASSED) return XG_NEXT;
   if (outcome >= XG_PROGRAM_CHANGED_PASSED) r.flags |= XG_RES_PATCH;
   /* Behind a program that changes packets there is no stage to go on to. */
@@ -214,8 +218,11 @@ XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u32 numbe
   m.end = XG_PROGRAM_HEADROOM + bytes;
   m.most_steps = b.image.v[body + XG_PROGRAM_BODY_STEPS];
   m.most_lines = b.image.v[body + XG_PROGRAM_BODY_LINES];
+  m.event =
+      XG_IS_THERE(b.events) ? XG_AT(xg_quads, b.events, u64(number) * u64(XG_EVENT_QUADS * 16u)) : b.events;
 #ifdef XG_PROGRAMS_LINKED
   /* What is translated does nothing to these itself. */
+  m.has_event = 0u;
   m.last = m.end;
   m.lines_used = 0u;
   xg_program_run_there(
@@ -226,9 +233,9 @@ XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u32 numbe
   u32 outcome = xg_program_outcome_of(m.fault, xg_program_low(XG_PROGRAM_OWN.r[0]));
   if (outcome == XG_PROGRAM_NOWHERE_TO_GO && m.redirect_to != 0u)
     outcome = xg_program_redirected(b, body, m.redirect_ifindex, m.redirect_flags);
-  if (m.most_lines == 0u || (outcome != XG_PROGRAM_PASSED && XG_PROGRAM_OUTCOME(outcome) < XG_PROGRAM_SENT))
-    return outcome;
-  return xg_program_patch(b, number, bytes, outcome, m);
+  if (m.most_lines != 0u && (outcome == XG_PROGRAM_PASSED || XG_PROGRAM_OUTCOME(outcome) >= XG_PROGRAM_SENT))
+    outcome = xg_program_patch(b, number, bytes, outcome, m);
+  return m.has_event != 0u ? outcome | XG_PROGRAM_HAS_EVENT : outcome;
 }
 
 /* Of a program that changes no map. */
@@ -281,7 +288,8 @@ XG_FN u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) {
 
 /* What came of the stage's program, for the batch's packet of that number: of the programs that change no
  * map, XG_PROGRAM_OUTCOME_BITS each, and from XG_PROGRAM_PORT_AT on the port of the first of them that
- * redirects the packet: others behind it are never asked; and of the one whose table the packet waits for. */
+ * redirects the packet: others behind it are never asked; and whether there is an event; and of the one whose
+ * table the packet waits for. */
 u32 xg_program_outcomes(u32 packet);
 u32 xg_program_answer(u32 packet);
 
@@ -289,7 +297,10 @@ u32 xg_program_decide(xg_batch b, u32 body, xg_view p, inout xg_result r) {
   if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG, r);
   const u32 word = xg_program_outcomes(p.number);
   const u32 outcome = XG_PROGRAM_OUTCOME(word >> (b.image.v[body + XG_BODY_ROUND] * XG_PROGRAM_OUTCOME_BITS));
-  return xg_program_action(outcome | ((word >> XG_PROGRAM_PORT_AT) & 31u) << XG_PROGRAM_OUTCOME_BITS, r);
+  const bool puts_out = b.image.v[body + XG_PROGRAM_BODY_EVENTS] != 0u;
+  const u32 event = puts_out && (word & XG_PROGRAM_EVENT_THERE) != 0u ? XG_PROGRAM_HAS_EVENT : 0u;
+  return xg_program_action(event | outcome | ((word >> XG_PROGRAM_PORT_AT) & 31u) << XG_PROGRAM_OUTCOME_BITS,
+                           r);
 }
 xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32 bytes) {
   xg_touch t = xg_untracked();

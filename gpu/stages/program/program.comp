@@ -10,7 +10,8 @@
 //   KIND 1   those that have a table of the round `round`: one invocation, packet after packet, of those that
 //            wait for it. The outcome is in the upper half of the packet's mark.
 //
-// What the last program of a pipeline made of its packet is an xg_patch in `left`, for patches.comp.
+// What the last program of a pipeline made of its packet is an xg_patch in `left`, for patches.comp. What one
+// put out is an xg_event behind those of all of the batch's packets, for events.comp.
 //
 // It is apart from them as the interpreter is long, and once more where it is called: and what it keeps
 // stands in memory, XG_PROGRAM_OWN_BYTES an invocation, as drivers without arrays of an invocation's own make
@@ -46,7 +47,7 @@ layout(push_constant, scalar) uniform Arguments {
   u32 generation;
   xg_state marks;     // KIND 1
   xg_state outcomes;  // KIND 0
-  xg_quads left;      // an xg_patch a packet, of those that are changed
+  xg_quads left;      // an xg_patch a packet, of those that are changed; then an xg_event a packet
   u64 machines;       // XG_PROGRAM_OWN_BYTES an invocation
   xg_state dispatch;  // groups, 1, 1, and the number of invocations that are not through
   xg_state failed;    // set to 1 where `last` is and an invocation is not through
@@ -75,6 +76,7 @@ void set_out(u32 bytes) {
   m.line_numbers = ~0u;
   m.moved = 0u;
   m.tails = 0u;
+  m.has_event = 0u;
   m.redirect_to = 0u;
   m.redirect_key = 0u;
   m.redirect_ifindex = 0u;
@@ -113,7 +115,8 @@ void main() {
     m.moved = m.own.later[14];
     m.redirect_to = m.own.later[15] & 3u;
     m.redirect_flags = (m.own.later[15] >> 2) & 31u;
-    m.tails = m.own.later[15] >> 7;
+    m.tails = (m.own.later[15] >> 7) & 0xffu;
+    m.has_event = m.own.later[15] >> 31;
     m.redirect_key = m.own.later[16];
     m.redirect_ifindex = m.own.later[17];
   }
@@ -183,6 +186,8 @@ void main() {
           bytes = d.length;
           m.most_steps = image.v[body + XG_PROGRAM_BODY_STEPS];
           m.most_lines = image.v[body + XG_PROGRAM_BODY_LINES];
+          m.event = XG_AT(xg_quads, left, u64(count) * u64(XG_PATCH_QUADS * 16u) +
+                                              u64(packet) * u64(XG_EVENT_QUADS * 16u));
           m.time = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u));
           xg_batch b;
           b.image = image;
@@ -215,10 +220,11 @@ void main() {
         outcome = xg_program_patch(b, packet, bytes, outcome, XG_PROGRAM_IT);
       }
 #if KIND == 1
-      marks.v[packet] |= outcome << 16;
+      marks.v[packet] |= (m.has_event != 0u ? outcome | XG_PROGRAM_HAS_EVENT : outcome) << 16;
       leaves = true;
 #else
       word |= XG_PROGRAM_OUTCOME(outcome) << shift_of_outcome;
+      if (m.has_event != 0u) word |= XG_PROGRAM_EVENT_THERE;
       // Others behind it are never asked.
       if (XG_PROGRAM_OUTCOME(outcome) >= XG_PROGRAM_FORWARDED && (word & XG_PROGRAM_HAS_PORT) == 0u &&
           XG_PROGRAM_OUTCOME(outcome) != XG_PROGRAM_CHANGED_PASSED &&
@@ -259,7 +265,7 @@ void main() {
   m.own.later[12] = m.lines_used;
   m.own.later[13] = m.line_numbers;
   m.own.later[14] = m.moved;
-  m.own.later[15] = m.redirect_to | m.redirect_flags << 2 | m.tails << 7;
+  m.own.later[15] = m.redirect_to | m.redirect_flags << 2 | m.tails << 7 | m.has_event << 31;
   m.own.later[16] = m.redirect_key;
   m.own.later[17] = m.redirect_ifindex;
 }

@@ -40,6 +40,10 @@ class XdpProgram final : public StageWith<ProgramSettings> {
                                                  .random = static_cast<u32>(siphash13(chosen_by, secret_)),
                                                  .most_steps = settings().steps,
                                                  .most_lines = place.is_last ? XG_PATCH_LINES : 0});
+      if (answer.event) {
+        result.flags |= XG_RES_EVENT;
+        *place.event = *answer.event;
+      }
       const bool ended = answer.fault != ProgramFault::none;
       if (!ended && answer.action == XDP_DROP) {
         result.verdict = XG_VERDICT(XG_DROP, 0, place.position, 1);

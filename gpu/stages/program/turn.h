@@ -9,8 +9,8 @@
  *
  * An instruction may take several turns. One that writes to lines of the packet that the machine does not
  * have yet takes one of them in a turn. Where metadata move along with the packet's head, or a longer tail is
- * made 0, a turn writes a word or two (m.moved). Until it is through it is the next one again, and counts
- * once.
+ * made 0, or an event is put out, a turn writes a word or two (m.moved). Until it is through it is the next
+ * one again, and counts once.
  */
 #ifndef XDPGPU_STAGES_PROGRAM_TURN_H
 #define XDPGPU_STAGES_PROGRAM_TURN_H
@@ -33,7 +33,7 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
   if (redirects) {
     if (type != XG_PROGRAM_DEVMAP && type != XG_PROGRAM_DEVMAP_HASH) m.fault = XG_PROGRAM_WRONG_MAP;
   } else if (looks) {
-    if (type == XG_PROGRAM_PROGRAMS) m.fault = XG_PROGRAM_WRONG_MAP;
+    if (!xg_program_gives_values(type)) m.fault = XG_PROGRAM_WRONG_MAP;
   } else if ((flags & XG_PROGRAM_NOT_FOR_UPDATES) != 0u) {
     m.fault = XG_PROGRAM_WRONG_MAP;
   } else if ((flags & XG_PROGRAM_VALUES_READ_ONLY) != 0u) {
@@ -377,6 +377,28 @@ u64 xg_program_move(u32 which_machine, u32 operation, inout xg_program_access a)
   return u64(0);
 }
 
+/* A turn of what puts out so many bytes, which stand from a.from on: R0, where it is through; else what it
+ * writes. */
+u64 xg_program_put_out(u32 which_machine, u32 operation, u32 map, u32 bytes, inout xg_program_access a) {
+  u32 asked = 0u;
+  const u64 answer = xg_program_output_answer(XG_PROGRAM_IT, operation, map, bytes, asked);
+  if (answer == u64(0) && m.moved < bytes) {
+    a.bytes = bytes - m.moved < 8u ? bytes - m.moved : 8u;
+    a.reads = true;
+    a.writes = true;
+    a.from.at += m.moved;
+    a.to.memory = XG_PROGRAM_IN_EVENT;
+    a.to.at = 16u + m.moved;
+    return u64(0);
+  }
+  m.moved = 0u;
+  m.steps += bytes / 8u;
+  if (answer != u64(0)) return answer;
+  m.has_event = 1u;
+  m.event.v[0] = XG_QUAD(map | bytes << 16, asked, 0u, 0u);
+  return u64(0);
+}
+
 /* The next instruction. Where a function begins with the one behind it, xg_program_begins() has to follow. */
 void xg_program_turn(u32 which_machine) {
   m.steps++;
@@ -406,17 +428,29 @@ void xg_program_turn(u32 which_machine) {
   const bool loads = operation == XG_PROGRAM_LOAD, is_atomic = operation == XG_PROGRAM_ATOMIC;
   xg_program_access a;
   a.bytes = 0u;
+  a.takes = false;
+  const bool puts_out = operation >= XG_PROGRAM_PERF_OUTPUT;
 
   if (operation < XG_PROGRAM_JEQ) {
     to = d;
     result = xg_program_computed(operation, flags, what, r_d, operand);
   } else if (operation <= XG_PROGRAM_JA) {
     if (xg_program_holds(operation, flags, r_d, operand)) m.next = what;
-  } else if (operation <= XG_PROGRAM_ATOMIC) {
-    const u64 address = (loads ? r_s : r_d) + xg_program_signed(u64(what), 32u);
+  } else if (operation <= XG_PROGRAM_ATOMIC || puts_out) {
+    u64 address = (loads ? r_s : r_d) + xg_program_signed(u64(what), 32u);
+    u32 size = bytes, map = 0u;
+    if (puts_out) {
+      /* A helper's buffer, as a whole. */
+      const u32 first_of = operation == XG_PROGRAM_RING_OUTPUT ? 2u : 4u;
+      address = m.own.r[first_of];
+      size = xg_program_low(m.own.r[first_of + 1u]);
+      to = 0u;
+      forgets = true;
+      if (!xg_program_output_map(XG_PROGRAM_IT, operation, map)) size = 0u;
+    }
     const u32 offset = xg_program_low(address);
-    if (u32(address >> 32) == XG_PROGRAM_CONTEXT && operation != XG_PROGRAM_STORE && bytes == 4u &&
-        offset <= 20u && (offset & 3u) == 0u) {
+    if (!puts_out && u32(address >> 32) == XG_PROGRAM_CONTEXT && operation != XG_PROGRAM_STORE &&
+        bytes == 4u && offset <= 20u && (offset & 3u) == 0u) {
       if (is_atomic) m.fault = XG_PROGRAM_READ_ONLY;
       to = d;
       if (offset == 0u) result = xg_program_pointer(XG_PROGRAM_PACKET, m.data);
@@ -428,8 +462,12 @@ void xg_program_turn(u32 which_machine) {
       if ((flags & XG_PROGRAM_SIGNED) != 0u) result = xg_program_signed(result, 32u);
     } else {
       /* What is written has to be read, too: but for where it may not be written, both say the same. */
-      if (xg_program_find(XG_PROGRAM_IT, address, bytes, !loads, a.to)) {
+      if (size != 0u && xg_program_find(XG_PROGRAM_IT, address, size, !loads && !puts_out, a.to)) {
         a.from = a.to;
+      }
+      if (puts_out) {
+        if (m.fault == 0u) result = xg_program_put_out(XG_PROGRAM_IT, operation, map, size, a);
+      } else if (m.fault == 0u) {
         a.bytes = bytes;
         a.reads = operation != XG_PROGRAM_STORE;
         a.writes = !loads;
@@ -571,6 +609,8 @@ void xg_program_turn(u32 which_machine) {
       after = before;
       again = true;
       if (!a.waits) m.moved += a.bytes;
+      /* Behind an event's last byte there is room, for zeros. */
+      if (puts_out) a.bytes = 8u;
     }
     xg_program_put_back(XG_PROGRAM_IT, a, after);
   }

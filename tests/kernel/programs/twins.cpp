@@ -6,7 +6,11 @@
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <linux/perf_event.h>
 #include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +45,43 @@ class Descriptor {
   int fd_;
 };
 
+// Each processor's event is there for programs to put something out. What they put there nobody reads: an
+// event that is mapped to be read alone begins anew when it is full.
+class PerfEvents {
+ public:
+  PerfEvents(int map, u32 entries) {
+    for (u32 cpu = 0; cpu < entries; ++cpu) {
+      perf_event_attr what{};
+      what.size = sizeof(what);
+      what.type = PERF_TYPE_SOFTWARE;
+      what.config = PERF_COUNT_SW_BPF_OUTPUT;
+      what.sample_type = PERF_SAMPLE_RAW;
+      what.sample_period = 1;
+      const long fd =
+          syscall(SYS_perf_event_open, &what, -1, static_cast<int>(cpu), -1, PERF_FLAG_FD_CLOEXEC);
+      if (fd < 0) fail(fmt::format("opening an event of processor {}", cpu));
+      events_.emplace_back(static_cast<int>(fd));
+      const std::size_t bytes = 9 * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+      void* const pages = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, events_.back(), 0);
+      if (pages == MAP_FAILED) fail("mapping an event");
+      pages_.emplace_back(pages, bytes);
+      const int number = events_.back();
+      if (bpf_map_update_elem(map, &cpu, &number, BPF_ANY) != 0 ||
+          ioctl(number, PERF_EVENT_IOC_ENABLE, 0) != 0)
+        fail("giving an event to a map");
+    }
+  }
+  PerfEvents(const PerfEvents&) = delete;
+  PerfEvents& operator=(const PerfEvents&) = delete;
+  ~PerfEvents() {
+    for (const auto& [pages, bytes] : pages_) munmap(pages, bytes);
+  }
+
+ private:
+  std::vector<Descriptor> events_;
+  std::vector<std::pair<void*, std::size_t>> pages_;
+};
+
 Descriptor create(const Map& map, int inner = 0) {
   LIBBPF_OPTS(bpf_map_create_opts, options, .inner_map_fd = static_cast<u32>(inner), .map_flags = map.flags);
   const auto type = static_cast<bpf_map_type>(map.type);
@@ -61,7 +102,8 @@ u32 cpus() {
 
 bool holds_values(const Map& map) {
   return map.type != BPF_MAP_TYPE_PROG_ARRAY && map.type != BPF_MAP_TYPE_ARRAY_OF_MAPS &&
-         map.type != BPF_MAP_TYPE_DEVMAP && map.type != BPF_MAP_TYPE_DEVMAP_HASH;
+         map.type != BPF_MAP_TYPE_DEVMAP && map.type != BPF_MAP_TYPE_DEVMAP_HASH &&
+         map.type != BPF_MAP_TYPE_PERF_EVENT_ARRAY && map.type != BPF_MAP_TYPE_RINGBUF;
 }
 
 bool is_array(const Map& map) {
@@ -198,6 +240,7 @@ struct Twins::Kernel {
   std::vector<Map> settings;  // of maps, and behind them of those that are in others
   std::vector<Descriptor> maps, inner, programs;
   std::vector<Map> inner_settings;
+  std::vector<std::unique_ptr<PerfEvents>> events;
   std::optional<Descriptor> given;
 };
 
@@ -208,6 +251,8 @@ Twins::Twins(std::vector<Map> maps) : kernel_(std::make_unique<Kernel>()), maps_
     std::optional<Descriptor> inner;
     if (map.inner >= 0) inner.emplace(create(kernel_->settings.at(static_cast<std::size_t>(map.inner))));
     kernel_->maps.push_back(create(map, inner ? static_cast<int>(*inner) : 0));
+    if (map.type == BPF_MAP_TYPE_PERF_EVENT_ARRAY)
+      kernel_->events.push_back(std::make_unique<PerfEvents>(kernel_->maps.back(), map.entries));
     if (maps_.find(i) == nullptr) throw std::runtime_error("the reference has no map like " + map.name);
     const u32 zero = 0;
     if (!map.contents.empty() &&
@@ -217,6 +262,8 @@ Twins::Twins(std::vector<Map> maps) : kernel_(std::make_unique<Kernel>()), maps_
   kernel_->given.emplace(create(map_of("given", BPF_MAP_TYPE_ARRAY, 4, 24, 1)));
 }
 Twins::~Twins() = default;
+
+u32 Twins::processors() { return cpus(); }
 
 std::optional<u32> Twins::add(const Code& code) {
   const Code replaced = with_given_values(code, static_cast<u32>(kernel_->maps.size()));

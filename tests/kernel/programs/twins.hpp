@@ -58,7 +58,10 @@ inline u64 word(const Bytes& bytes, std::size_t at) {
 
 class Twins {
  public:
-  // Throws where the kernel refuses the maps.
+  // How many there may be.
+  static u32 processors();
+  // Throws where the kernel refuses the maps. A perf_event_array has an event for each of its entries, which
+  // are the processors.
   explicit Twins(std::vector<Map> maps);
   ~Twins();
   Twins(const Twins&) = delete;
