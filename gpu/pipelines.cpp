@@ -148,6 +148,41 @@ Check check_programs(const PipelineSettings& pipeline) {
   return check_events(pipeline);
 }
 
+// Which stage's routes the programs of a pipeline look up.
+struct RoutesOf {
+  std::size_t pipeline = 0, stage = 0;
+};
+std::optional<RoutesOf> routes_in(const std::vector<PipelineSettings>& settings, std::size_t pipeline) {
+  const auto& stages = settings[pipeline].stages;
+  const auto found =
+      std::find_if(stages.begin(), stages.end(), [](const auto& one) { return traits_of(one).routes; });
+  if (found == stages.end()) return std::nullopt;
+  return RoutesOf{pipeline, static_cast<std::size_t>(found - stages.begin())};
+}
+std::optional<RoutesOf> first_routes(const std::vector<PipelineSettings>& settings) {
+  for (std::size_t p = 0; p < settings.size(); p++)
+    if (const auto found = routes_in(settings, p)) return found;
+  return std::nullopt;
+}
+
+// A program that looks up routes, where there are none.
+Check check_routes(const std::vector<PipelineSettings>& settings) {
+  if (first_routes(settings)) return {};
+  for (const PipelineSettings& pipeline : settings)
+    for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
+      const auto program = program_of(pipeline.stages[s]);
+      if (!program || program->program == nullptr) continue;
+      for (const programs::Program& part : programs::parts_of(*program->program))
+        if (const auto looks = programs::looks_up_routes(part))
+          return refuse_stage(
+              pipeline, s,
+              fmt::format("its program \"{}\" looks up routes, at instruction {}, and no pipeline of the "
+                          "policy has any: put a stage \"forward\" with them into one",
+                          part.name, *looks));
+    }
+  return {};
+}
+
 // What a policy is linked into.
 struct Linked {
   std::vector<u32> image;
@@ -284,6 +319,21 @@ void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vecto
   image.insert(image.end(), stages.begin(), stages.end());
 }
 
+// Programs look up the routes of their own pipeline, or else those of the first one that has any.
+void tell_of_routes(const std::vector<PipelineSettings>& settings, std::vector<u32>& image) {
+  const auto body_of = [&](std::size_t pipeline, std::size_t stage) {
+    return image[image[XG_IMAGE_HEADER + pipeline * XG_PIPELINE_WORDS] + 2 * stage + 1];
+  };
+  const auto first = first_routes(settings);
+  if (!first) return;
+  for (std::size_t p = 0; p < settings.size(); p++) {
+    const RoutesOf routes = routes_in(settings, p).value_or(*first);
+    for (std::size_t s = 0; s < settings[p].stages.size(); s++)
+      if (traits_of(settings[p].stages[s]).programs)
+        image[body_of(p, s) + XG_PROGRAM_BODY_ROUTES] = body_of(routes.pipeline, routes.stage);
+  }
+}
+
 // The words of an image of all of them.
 Result<u64> words_of(const std::vector<PipelineSettings>& settings, const PipelineCodes& codes) {
   u64 words = XG_IMAGE_HEADER + settings.size() * XG_PIPELINE_WORDS, rewrites = XG_REWRITE_FIRST;
@@ -323,6 +373,7 @@ Result<Linked> link_all(const std::vector<PipelineSettings>& settings, const Pip
   image[XG_IMAGE_PIPELINES_AT] = pipelines;
   image[XG_IMAGE_TABLE_AT] = XG_IMAGE_HEADER;
   for (u32 p = 0; p < pipelines; p++) add_pipeline(settings[p], p, codes[p], linked);
+  tell_of_routes(settings, image);
   image[XG_IMAGE_STATES_AT] = static_cast<u32>(linked.states.size());
   // Devices put the tables' addresses, of eight bytes each, right behind.
   if (image.size() % 2 != 0) image.push_back(0);
@@ -346,7 +397,7 @@ Check check_pipelines(const std::vector<PipelineSettings>& settings) {
             });
         !apart)
       return apart;
-  return {};
+  return check_routes(settings);
 }
 
 Check check_link(const std::vector<PipelineSettings>& settings, const PipelineCodes& codes) {

@@ -23,6 +23,7 @@ constexpr std::size_t kMostPlaces = 4096;     // that jumps lead to
 constexpr std::size_t kMostWork = 1'500'000;  // instructions followed, in all rounds
 constexpr u32 kMostRounds = 24;
 constexpr u32 kMostGrowths = 64;  // of what is not known at a place, before offsets are given up
+constexpr u32 kRouteBytes = 64;   // of struct bpf_fib_lookup
 constexpr u32 kRegisters = 11, kStackSlots = 64;
 constexpr u32 kNobody = ~0u;
 
@@ -743,6 +744,9 @@ class Follower {
         if (!reads(reg(2), 512, reg(3)) || !holds_still(reg(3).shaky() | reg(4).shaky(), "gives a helper"))
           return false;
         break;
+      case BPF_FUNC_fib_lookup:
+        if (!looked_up_route()) return false;
+        break;
       case BPF_FUNC_get_prandom_u32:
       case BPF_FUNC_get_smp_processor_id:
         answer = number(cut_bits(Bits::unknown(), 32));
@@ -761,6 +765,18 @@ class Follower {
     }
     reg(0) = answer;
     for (u8 one = 1; one <= 5; ++one) reg(one) = number(Bits::unknown());
+    return true;
+  }
+
+  // Of the stack it makes what no count hangs on. False: it ends here, or is not followed.
+  bool looked_up_route() {
+    const Value at = reg(2);
+    if (!reads(at, kRouteBytes, number(Bits::known(kRouteBytes))) ||
+        !holds_still(reg(3).shaky() | reg(4).shaky(), "gives a helper"))
+      return false;
+    if (at.kind != Kind::stack || at.low < -512 || at.low + kRouteBytes > 0) return false;
+    for (i64 byte = at.low; byte < at.low + kRouteBytes; ++byte)
+      put_on_stack(byte, 1, number(cut_bits(Bits::unknown(), 8)));
     return true;
   }
 

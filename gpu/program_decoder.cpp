@@ -132,6 +132,8 @@ std::optional<u32> helper_of(std::int32_t number) {
       return XG_PROGRAM_PERF_OUTPUT;
     case BPF_FUNC_ringbuf_output:
       return XG_PROGRAM_RING_OUTPUT;
+    case BPF_FUNC_fib_lookup:
+      return XG_PROGRAM_FIB_LOOKUP;
     default:
       return std::nullopt;
   }

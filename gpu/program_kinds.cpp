@@ -124,6 +124,9 @@ void follow(const Operation& one, u32 stack, bool keeps_order, Kinds& kinds) {
   } else if (one.operation == XG_PROGRAM_LOOK_UP) {
     const Kind map = kinds.registers[1];
     call(kinds, map.of == Of::map ? Kind{Of::value, map.number} : kAnything);
+  } else if (one.operation == XG_PROGRAM_FIB_LOOKUP) {
+    kinds.spilled.clear();
+    call(kinds, kAnything);
   } else if (one.operation == XG_PROGRAM_CALL || one.operation >= XG_PROGRAM_LOOK_UP) {
     call(kinds, kAnything);
   }

@@ -61,7 +61,7 @@ bool is_asked(u32 operation) {
   return operation == XG_PROGRAM_ATOMIC || operation == XG_PROGRAM_UPDATE || operation == XG_PROGRAM_ERASE ||
          operation == XG_PROGRAM_CSUM_DIFF || operation == XG_PROGRAM_REDIRECT ||
          operation == XG_PROGRAM_REDIRECT_MAP || operation == XG_PROGRAM_PERF_OUTPUT ||
-         operation == XG_PROGRAM_RING_OUTPUT;
+         operation == XG_PROGRAM_RING_OUTPUT || operation == XG_PROGRAM_FIB_LOOKUP;
 }
 // Whether how many steps it comes to is in the instructions alone.
 bool counts_itself(const std::vector<u32>& code) {

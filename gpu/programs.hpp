@@ -16,6 +16,7 @@
 // with 0 it is of the helper with that number.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,9 @@ struct Program {
   std::vector<Tail> tails = {};
   bool operator==(const Program&) const = default;
 };
+
+// The first instruction of a program, its tails left out, that calls bpf_fib_lookup.
+std::optional<std::size_t> looks_up_routes(const Program& program);
 
 // The program and its tails as programs, by their numbers; what maps begin with has the first one alone.
 std::vector<Program> parts_of(const Program& program);

@@ -26,6 +26,7 @@
 //   event: an index of another one than the packet's is -EOPNOTSUPP.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,27 @@ inline constexpr u32 kLeastProgramPacket = 14;  // ETH_HLEN
 inline constexpr u32 kProgramLines =
     (kProgramHeadroomBytes + kProgramPacketBytes + XG_PATCH_LINE_BYTES - 1) / XG_PATCH_LINE_BYTES;
 
+// What fib_lookup goes by: as if these were the kernel's routes, and their next hops its neighbours.
+struct ProgramRoutes {
+  struct NextHop {
+    std::array<u8, 6> mac{};
+    std::optional<std::array<u8, 6>> source{};  // of the interface; nothing: it is not known
+    bool by_asked = false;                      // out of the interface that is asked for
+    u32 ifindex = 0;                            // else of this one; 0: it has no number
+    u32 mtu = 65535;
+  };
+  enum class Leads { to_next_hop, to_host, nowhere };
+  struct Route {
+    u8 family = 4;
+    std::array<u8, 16> address{};
+    u32 length = 0;
+    Leads leads = Leads::to_next_hop;
+    NextHop hop{};
+  };
+  std::vector<Route> routes;    // of equal prefixes the first one counts
+  std::vector<u32> interfaces;  // the numbers that there are
+};
+
 struct ProgramPacket {
   std::vector<u8> bytes = {};     // kLeastProgramPacket to kProgramPacketBytes
   std::vector<u8> metadata = {};  // kMostProgramMetadata at most, right in front of them
@@ -86,6 +108,7 @@ struct ProgramPacket {
   // get_prandom_u32: a hash of the packet and a seed, the same for all calls of its run.
   u32 random = 0;
   u64 most_steps = kMostProgramSteps;
+  const ProgramRoutes* routes = nullptr;  // nullptr: there is no fib_lookup
   // Into so many of the lines of XG_PATCH_LINE_BYTES that are counted from the headroom's first byte on its
   // program may write, metadata that moves along among it. 0: a store into it ends the program.
   u32 most_lines = kProgramLines;

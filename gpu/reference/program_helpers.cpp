@@ -177,7 +177,8 @@ ProgramFault output(ProgramRun& run, u32 type, u64 pointer, u64 address, u64 cou
 ProgramFault call_helper(ProgramRun& run, std::int32_t number) {
   auto& r = run.registers;
   const bool of_packet = number == BPF_FUNC_xdp_adjust_head || number == BPF_FUNC_xdp_adjust_meta ||
-                         number == BPF_FUNC_xdp_adjust_tail || number == BPF_FUNC_perf_event_output;
+                         number == BPF_FUNC_xdp_adjust_tail || number == BPF_FUNC_perf_event_output ||
+                         number == BPF_FUNC_fib_lookup;
   if (of_packet && r[1] != ProgramMemory::pointer(ProgramMemory::kContext, 0))
     return ProgramFault::out_of_bounds;
   const auto by = static_cast<std::int32_t>(r[2]);
@@ -211,6 +212,8 @@ ProgramFault call_helper(ProgramRun& run, std::int32_t number) {
       return output(run, BPF_MAP_TYPE_PERF_EVENT_ARRAY, r[2], r[4], r[5], r[3]);
     case BPF_FUNC_ringbuf_output:
       return output(run, BPF_MAP_TYPE_RINGBUF, r[1], r[2], r[3], r[4]);
+    case BPF_FUNC_fib_lookup:
+      return run.packet.routes == nullptr ? ProgramFault::unknown_helper : look_up_route(run);
     case BPF_FUNC_ktime_get_ns:
       r[0] = run.packet.time_ns;
       break;

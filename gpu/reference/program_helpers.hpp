@@ -26,4 +26,7 @@ struct ProgramRun {
 // Does what helper `number` does with R1 to R5, and leaves R0. R1 to R5 stay.
 ProgramFault call_helper(ProgramRun& run, std::int32_t number);
 
+// bpf_fib_lookup, of a packet that has routes (program_routes.cpp).
+ProgramFault look_up_route(ProgramRun& run);
+
 }  // namespace xdpgpu::gpu::reference

@@ -134,6 +134,22 @@ xg_result decide_packet(std::span<const u8> region, std::span<const xg_descripto
   return result;
 }
 
+// Those of the pipeline itself, or else of the first one that has any.
+const StageSettings* routes_for(const std::vector<PipelineSettings>& settings, std::size_t pipeline) {
+  const auto in = [](const PipelineSettings& one) -> const StageSettings* {
+    for (const StageSettings& stage : one.stages)
+      if (traits_of(stage).routes) return &stage;
+    return nullptr;
+  };
+  const StageSettings* found = in(settings[pipeline]);
+  for (std::size_t p = 0; p < settings.size() && found == nullptr; p++) found = in(settings[p]);
+  return found;
+}
+void tell_of_routes(const std::vector<PipelineSettings>& settings, const Stages& stages) {
+  for (std::size_t p = 0; p < stages.size(); p++)
+    for (const auto& stage : stages[p]) stage->look_up_in(routes_for(settings, p));
+}
+
 }  // namespace
 
 struct Judge::State {
@@ -150,6 +166,7 @@ Judge::Judge(std::vector<PipelineSettings> settings, const CompileOptions& optio
       stages.push_back(
           std::visit([&](const auto& what) { return reference_of(what, options.hash_key); }, stage));
   }
+  tell_of_routes(state_->settings, state_->stages);
 }
 Judge::~Judge() = default;
 Judge::Judge(Judge&&) noexcept = default;
@@ -159,6 +176,7 @@ void Judge::change(std::vector<PipelineSettings> settings) {
   for (std::size_t p = 0; p < state_->stages.size(); p++)
     for (std::size_t s = 0; s < state_->stages[p].size(); s++)
       state_->stages[p][s]->change(state_->settings[p].stages[s]);
+  tell_of_routes(state_->settings, state_->stages);
 }
 
 void Judge::decide(std::span<const u8> region, std::span<const xg_descriptor> descriptors, u32 generation,

@@ -57,6 +57,8 @@ class Stage {
   virtual void note_sent(const Packet&, const Place&) {}
   // By other settings of the same stage from here on, which outlive this or the next change.
   virtual void change(const StageSettings& settings) = 0;
+  // The stage whose routes it looks up, which outlives this or the next change; nullptr: there is none.
+  virtual void look_up_in(const StageSettings*) {}
   // How many rewrites it has for the kernel to apply.
   virtual u32 rewrites() const { return 0; }
   virtual bool may_send() const { return false; }

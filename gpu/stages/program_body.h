@@ -23,6 +23,8 @@
 /* -> its interfaces: their count, and of each its number and its port. */
 #define XG_PROGRAM_BODY_INTERFACES 24u
 #define XG_PROGRAM_BODY_EVENTS 25u /* not 0: it may put something out, of its pipeline's programs alone */
-#define XG_PROGRAM_BODY_WORDS 26u
+/* -> the body of the stage whose routes it looks up (gpu/stages/forward_body.h); 0: there is none. */
+#define XG_PROGRAM_BODY_ROUTES 26u
+#define XG_PROGRAM_BODY_WORDS 27u
 
 #endif

@@ -7,6 +7,7 @@
 #define XDPGPU_STAGES_PROGRAM_HELPERS_H
 
 #include "gpu/stages/program_map_calls.h"
+#include "gpu/stages/program_routes.h"
 
 XG_FN u32 xg_program_added(u32 a, u32 b) {
   const u32 sum = a + b;
@@ -288,6 +289,7 @@ XG_FN u64 xg_program_help(XG_PROGRAM_MACHINE, u32 operation) {
     m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
     return u64(0);
   }
+  if (operation == XG_PROGRAM_FIB_LOOKUP) return xg_program_fib_lookup(XG_PROGRAM_IT);
   if (operation == XG_PROGRAM_ADJUST_HEAD) return xg_program_adjust_head(XG_PROGRAM_IT, by);
   if (operation == XG_PROGRAM_ADJUST_META) return xg_program_adjust_meta(XG_PROGRAM_IT, by);
   return xg_program_adjust_tail(XG_PROGRAM_IT, by);

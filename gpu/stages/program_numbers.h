@@ -117,6 +117,7 @@
 #define XG_PROGRAM_LOOP 61u
 #define XG_PROGRAM_PERF_OUTPUT 62u /* bpf_perf_event_output */
 #define XG_PROGRAM_RING_OUTPUT 63u /* bpf_ringbuf_output */
+#define XG_PROGRAM_FIB_LOOKUP 64u
 
 /* Upper halves of pointers. */
 #define XG_PROGRAM_CONTEXT 1u
@@ -197,7 +198,9 @@ XG_RECORD(xg_program_machine) {
   xg_state state;
   xg_words frame;     /* where the packet stands */
   xg_words arguments; /* the host's, where it does something to maps */
-  u32 frame_bias;     /* of the frame's place p there: byte p + frame_bias, in 32 bits */
+  xg_words image;     /* where the stage's body stands, and routes */
+  u32 body;
+  u32 frame_bias; /* of the frame's place p there: byte p + frame_bias, in 32 bits */
 #ifdef XG_PROGRAM_NEAR
   xg_words near; /* a copy of the packet's beginning, which is faster to read: as the frame, up to place
                     near_end */

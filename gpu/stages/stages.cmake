@@ -10,7 +10,7 @@
 set(known_traits decides remembers checks drops caches edits sends by_flow egress loosens asks_behind brings_more crowds
                  apply_many settles rules notes estimates asks_router encapsulates checks_health alarms
                  together record_ahead reads_payload flow_events outermost inspects rule_files
-                 connections programs)
+                 connections programs routes)
 set(stage_includes ${PROJECT_SOURCE_DIR} ${stages_generated})
 set(in_tree ${CMAKE_CURRENT_SOURCE_DIR}/stages)
 set(stage_lines)

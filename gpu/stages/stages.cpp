@@ -141,6 +141,19 @@ std::optional<StageSettings> first_with(std::shared_ptr<const programs::Program>
   }
 }
 
+template <std::size_t kAt = 0>
+std::optional<StageSettings> first_with_routes() {
+  if constexpr (kAt < std::variant_size_v<StageSettings>) {
+    using Settings = std::variant_alternative_t<kAt, StageSettings>;
+    if constexpr (StageInfo<Settings>::kTraits.routes)
+      return Settings{};
+    else
+      return first_with_routes<kAt + 1>();
+  } else {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 tl::expected<void, std::string> check_settings(const StageSettings& stage) {
@@ -155,6 +168,8 @@ tl::expected<void, std::string> check_settings(const StageSettings& stage) {
 std::optional<StageSettings> stage_with(std::shared_ptr<const programs::Program> program) {
   return first_with(std::move(program));
 }
+
+std::optional<StageSettings> stage_with_routes() { return first_with_routes(); }
 
 const FileRules* file_rules(const StageSettings& stage) {
   return std::visit(

@@ -80,6 +80,9 @@ std::optional<ProgramOf> program_of(const StageSettings& stage);
 // of; nothing: this build has none.
 std::optional<StageSettings> stage_with(std::shared_ptr<const programs::Program> program);
 
+// The stage that has the routes which programs look up, without any; nothing: this build has none.
+std::optional<StageSettings> stage_with_routes();
+
 // Whether what it is told hangs together; else why not, as half a sentence. Nothing is compiled.
 tl::expected<void, std::string> check_settings(const StageSettings& stage);
 

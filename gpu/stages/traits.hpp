@@ -42,6 +42,7 @@ struct StageTraits {
   bool rule_files = false;
   bool connections = false;
   bool programs = false;
+  bool routes = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).

@@ -30,4 +30,14 @@ std::unique_ptr<gpu::Device> translating(std::unique_ptr<gpu::Device> device) {
   return std::make_unique<Translating>(std::move(device));
 }
 
+std::vector<Target> translated_targets() {
+  std::vector<Target> targets = all_targets();
+  std::erase_if(targets, [](const Target& target) { return target.kind != "cuda"; });
+  for (Target& target : targets) {
+    target.as = "_translated";
+    target.made = translating;
+  }
+  return targets;
+}
+
 }  // namespace xdpgpu::tests

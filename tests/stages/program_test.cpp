@@ -876,16 +876,6 @@ TEST_P(Programs, VulkanRefusesSome) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, Programs, testing::ValuesIn(all_targets()), target_name);
 
-// As programs run where CUDA devices are attached.
-std::vector<Target> translated_targets() {
-  std::vector<Target> targets = all_targets();
-  std::erase_if(targets, [](const Target& target) { return target.kind != "cuda"; });
-  for (Target& target : targets) {
-    target.as = "_translated";
-    target.made = translating;
-  }
-  return targets;
-}
 INSTANTIATE_TEST_SUITE_P(Translated, Programs, testing::ValuesIn(translated_targets()), target_name);
 
 // What a stage does not do is refused before any packet.

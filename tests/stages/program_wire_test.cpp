@@ -335,5 +335,64 @@ TEST_P(RedirectOnTheWire, WithoutNumbersOrWithOneTwiceItIsRefused) {
   EXPECT_NE(doubled.err.find("two of its interfaces have the number 70"), std::string::npos) << doubled.err;
 }
 
+class RouterOnTheWire : public OnTheWire {
+ protected:
+  static std::string hop(const Interface& to, const Interface& out) {
+    return fmt::format(R"({{"mac": "{}", "src_mac": "{}", "to": "{}"}})", to_string(to.mac()),
+                       to_string(out.mac()), out.ifname());
+  }
+  // Everything goes to the program; nothing goes to the routes.
+  std::string text(bool with_routes = true) const {
+    const std::string routes = fmt::format(
+        R"(, "routes": [{{"stage": "forward", "next_hops": {{"right": {}, "left": {}}},
+             "routes": [{{"prefix": ["10.9.1.2", "fd09:1::2"], "next_hop": "right"}},
+                        {{"prefix": ["10.9.0.2", "fd09::2"], "next_hop": "left"}},
+                        {{"prefix": "10.9.1.192/26", "next_hop": "drop"}}]}}])",
+        hop(right_port(), host_second()), hop(left_port(), host_port()));
+    return policy(fmt::format(
+        R"("rules": [{{"name": "all", "match": {{}}, "action": {{"inspect": "p"}}}}],
+           "pipelines": {{"p": [{{"stage": "program", "object": "{}", "interfaces": [
+               {{"interface": "{}", "ifindex": 1}}, {{"interface": "{}", "ifindex": 2}}]}}]{}}})",
+        object_.path(), host_port().ifname(), host_second().ifname(), with_routes ? routes : ""));
+  }
+
+  const TemporaryFile object_{tests::router_object(), ".o"};
+};
+INSTANTIATE_TEST_SUITE_P(Netns, RouterOnTheWire, kNativeAndGeneric, config_name);
+
+TEST_P(RouterOnTheWire, SendsPacketsOnByThePolicysRoutes) {
+  attach_both(text());
+  const TransferResult transfer = tcp_transfer(*left_, *right_, "10.9.1.2", {.bytes = 1 << 20});
+  EXPECT_TRUE(transfer.intact) << transfer.problem << attached_->pins().summary();
+  EXPECT_TRUE(tcp_connects(*left_, *right_, "fd09:1::2", 7100)) << attached_->pins().summary();
+  EXPECT_GT(attached_->pins().worker("patched"), 20u);
+  EXPECT_EQ(ping(*left_, "10.9.0.1").received, 3u) << "the host itself has no route there";
+  // A frame, to the byte.
+  Sniffer right(right_port());
+  PacketSpec spec = from_left(1000, 7000, "probe");
+  spec.dst_ip = "10.9.1.2";
+  Sender(left_port()).send(build(spec));
+  const auto came = right.take(1, 10s, with_payload("probe"));
+  ASSERT_EQ(came.size(), 1u) << attached_->pins().summary();
+  const Mac to = right_port().mac(), by = host_second().mac();
+  PacketSpec expected = spec;
+  std::copy(to.begin(), to.end(), expected.dst.begin());
+  std::copy(by.begin(), by.end(), expected.src.begin());
+  expected.ttl--;
+  EXPECT_EQ(came[0].frame, build(expected));
+  const auto dropped = attached_->pins().worker("dropped");
+  spec.dst_ip = "10.9.1.200";
+  Sender(left_port()).send(build(spec));
+  EXPECT_TRUE(eventually([&] { return attached_->pins().worker("dropped") == dropped + 1; }, 10s));
+  expect_conserved(attached_->pins());
+}
+
+TEST_P(RouterOnTheWire, WithoutRoutesItIsRefused) {
+  const TemporaryFile none(text(false));
+  const Outcome without = product(*host_, {"policy", "check", none.path()});
+  EXPECT_EQ(without.status, 2);
+  EXPECT_NE(without.err.find("its program \"router\" looks up routes"), std::string::npos) << without.err;
+}
+
 }  // namespace
 }  // namespace xdpgpu::lab

@@ -91,15 +91,27 @@ TEST_F(CliProgram, ThatOnlyCountsRunsOnManyPacketsAtATime) {
   EXPECT_THAT(reads.at("run").at("why").get<std::string>(), HasSubstr(" what it counts"));
 }
 
+TEST_F(CliProgram, ThatLooksUpRoutesIsToldWhatItsPolicyHasToHave) {
+  const auto text = run({"program", "check", object("router")});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("Needs helpers: redirect (1), fib_lookup (1)\n"));
+  EXPECT_THAT(text.out,
+              HasSubstr("Note: it looks up routes: a policy has them in a stage \"forward\", and says which "
+                        "number is which interface (\"interfaces\")\n"));
+  EXPECT_THAT(text.out, HasSubstr("Nothing that it needs is missing\n"));
+  EXPECT_THAT(text.out, HasSubstr("In a policy it runs on many packets at a time: it changes no map\n"));
+  EXPECT_THAT(text.out, HasSubstr("On CUDA it is translated\n"));
+}
+
 TEST_F(CliProgram, ThatNeedsMoreIsRefused) {
   const auto text = run({"program", "check", object("missing")});
   EXPECT_EQ(text.status, 1);
-  EXPECT_THAT(text.out, HasSubstr("Missing: helper fib_lookup: "));
+  EXPECT_THAT(text.out, HasSubstr("Missing: helper jiffies64: "));
   EXPECT_THAT(text.out, HasSubstr("Missing: map type ringbuf: "));
-  EXPECT_THAT(text.err, HasSubstr("missing needs what is missing: helper fib_lookup: "));
+  EXPECT_THAT(text.err, HasSubstr("missing needs what is missing: helper jiffies64: "));
   const auto json = Json::parse(run({"program", "check", object("missing"), "-o", "json"}).out);
   EXPECT_EQ(json.at("missing").size(), 3u);
-  EXPECT_THAT(json.at("error").at("message").get<std::string>(), HasSubstr("fib_lookup"));
+  EXPECT_THAT(json.at("error").at("message").get<std::string>(), HasSubstr("jiffies64"));
 }
 
 TEST_F(CliProgram, ThatTheKernelRefusesIsRefusedWithItsWords) {

@@ -106,8 +106,8 @@ TEST(ProgramCode, WhatDevicesDoNotHave) {
     return made ? std::string() : made.error();
   };
   EXPECT_EQ(why({move_k(r0, 2), leave()}), "");
-  EXPECT_EQ(why({call(BPF_FUNC_fib_lookup), leave()}),
-            "the program test: instruction 0 calls helper 69, which devices do not have");
+  EXPECT_EQ(why({call(BPF_FUNC_jiffies64), leave()}),
+            "the program test: instruction 0 calls helper 118, which devices do not have");
   EXPECT_EQ(why({leave()}, {map_of("packets", BPF_MAP_TYPE_QUEUE, 0, 4, 8)}),
             "the map packets is of type 22, which devices do not have");
   for (const Map& ring : {map_of("events", BPF_MAP_TYPE_RINGBUF, 4, 0, 4096),

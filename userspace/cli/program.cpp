@@ -217,6 +217,10 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
       report.notes.push_back(
           fmt::format("the object puts no programs into its map {}: a policy's stage does (\"programs\")",
                       program.maps[i].name));
+  if (std::ranges::any_of(needs.helpers, [](const auto& one) { return one.number == BPF_FUNC_fib_lookup; }))
+    report.notes.emplace_back(
+        "it looks up routes: a policy has them in a stage \"forward\", and says which number is which "
+        "interface (\"interfaces\")");
   report.helpers = reports_of(needs.helpers);
   report.map_types = reports_of(needs.map_types);
   report.kinds = reports_of(needs.kinds);
@@ -244,7 +248,11 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
 }
 
 gpu::Result<std::shared_ptr<const gpu::Pipelines>> compiled(const gpu::StageSettings& stage) {
-  return gpu::Pipelines::compile({{.name = "check", .stages = {stage}, .inner = false}});
+  std::vector<gpu::PipelineSettings> pipelines{{.name = "check", .stages = {stage}, .inner = false}};
+  // For one that looks routes up.
+  if (const auto routes = gpu::stage_with_routes())
+    pipelines.push_back({.name = "routes", .stages = {*routes}, .inner = false});
+  return gpu::Pipelines::compile(pipelines);
 }
 
 // Whether its instructions can be made into a GPU's. That this build and this host have what it takes for

@@ -162,6 +162,11 @@ Check check(const ProgramSettings& stage) {
           "its program \"{}\" redirects packets, at instruction {}, and no interface has a number that it "
           "could redirect to: give \"interfaces\"",
           part.name, redirects - part.instructions.begin());
+    if (const auto looks = programs::looks_up_routes(part); looks && stage.interfaces.empty())
+      return refuse(
+          "its program \"{}\" looks up routes, at instruction {}, and no interface has a number that a route "
+          "could lead to: give \"interfaces\"",
+          part.name, *looks);
   }
   return {};
 }
@@ -208,6 +213,7 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
   image.push_back(0);  // XG_PROGRAM_BODY_LINES: the pipeline's to say
   image.push_back(0);
   image.push_back(programs::output_of(*stage.program) ? 1 : 0);
+  image.push_back(0);  // XG_PROGRAM_BODY_ROUTES: the policy's to say
   to.point_here(at + XG_PROGRAM_BODY_INTERFACES);
   image.push_back(static_cast<u32>(stage.interfaces.size()));
   for (const ProgramInterface& one : stage.interfaces) image.insert(image.end(), {one.ifindex, one.port});

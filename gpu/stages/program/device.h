@@ -199,6 +199,8 @@ XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u32 numbe
   m.code = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_CODE]) * u64(4u));
   m.tables = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_TABLES]) * u64(4u));
   m.state = state;
+  m.image = b.image;
+  m.body = body;
   m.frame = XG_AT(xg_words, b.frames, frame - u64(shift));
   m.frame_bias = shift - XG_PROGRAM_HEADROOM;
 #ifdef XG_PROGRAM_NEAR

@@ -184,6 +184,8 @@ void main() {
           m.frame = XG_AT(xg_words, frames, d.offset - u64(shift));
           m.frame_bias = shift - XG_PROGRAM_HEADROOM;
           bytes = d.length;
+          m.image = image;
+          m.body = body;
           m.most_steps = image.v[body + XG_PROGRAM_BODY_STEPS];
           m.most_lines = image.v[body + XG_PROGRAM_BODY_LINES];
           m.event = XG_AT(xg_quads, left, u64(count) * u64(XG_PATCH_QUADS * 16u) +

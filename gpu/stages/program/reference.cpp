@@ -2,6 +2,7 @@
 #include <linux/bpf.h>
 
 #include <cstring>
+#include <type_traits>
 
 #include "gpu/reference/program.hpp"
 #include "gpu/stages/references.hpp"
@@ -39,6 +40,7 @@ class XdpProgram final : public StageWith<ProgramSettings> {
                                                  .time_ns = metadata.rx_time_ns,
                                                  .random = static_cast<u32>(siphash13(chosen_by, secret_)),
                                                  .most_steps = settings().steps,
+                                                 .routes = has_routes_ ? &routes_ : nullptr,
                                                  .most_lines = place.is_last ? XG_PATCH_LINES : 0});
       if (answer.event) {
         result.flags |= XG_RES_EVENT;
@@ -71,10 +73,38 @@ class XdpProgram final : public StageWith<ProgramSettings> {
     result.verdict = XG_VERDICT(XG_DROP, 0, place.position, 2 + static_cast<u32>(end));
     return true;
   }
+  void look_up_in(const StageSettings* stage) override {
+    routes_ = {};
+    has_routes_ = stage != nullptr;
+    if (stage == nullptr) return;
+    for (const ProgramInterface& one : settings().interfaces) routes_.interfaces.push_back(one.ifindex);
+    std::visit(
+        [&](const auto& what) {
+          if constexpr (StageInfo<std::remove_cvref_t<decltype(what)>>::kTraits.routes)
+            for (const Route& route : what.routes) add_route(route, what.next_hops);
+        },
+        *stage);
+  }
   bool may_send() const override { return true; }
   bool remembers() const override { return gpu::remembers(StageSettings(settings())); }
 
  private:
+  template <class NextHops>
+  void add_route(const Route& route, const NextHops& next_hops) {
+    ProgramRoutes::Route& made = routes_.routes.emplace_back();
+    made.family = route.prefix.family;
+    made.address = route.prefix.address;
+    made.length = route.prefix.length;
+    if (route.next_hop == kRoutePass) made.leads = ProgramRoutes::Leads::to_host;
+    if (route.next_hop == kRouteDrop) made.leads = ProgramRoutes::Leads::nowhere;
+    if (made.leads != ProgramRoutes::Leads::to_next_hop) return;
+    const auto& hop = next_hops[route.next_hop];
+    made.hop.mac = hop.mac;
+    if (hop.own_source) made.hop.source = hop.source;
+    made.hop.by_asked = !hop.to_port;
+    if (hop.to_port) made.hop.ifindex = number_of(hop.target);
+    made.hop.mtu = hop.mtu;
+  }
   // The interface's.
   u32 number_of(u32 port) const {
     for (const ProgramInterface& one : settings().interfaces)
@@ -154,6 +184,8 @@ class XdpProgram final : public StageWith<ProgramSettings> {
   std::shared_ptr<const std::vector<ProgramMapContents>> contents_;
   std::unique_ptr<ProgramMaps> maps_;
   std::optional<ProgramSet> set_;
+  ProgramRoutes routes_;
+  bool has_routes_ = false;
 };
 
 }  // namespace

@@ -35,6 +35,25 @@ namespace xdpgpu::gpu {
 // interface that the packet came in by, 0: it has none. A redirect to a number that is nobody's, or to
 // several interfaces at once, ends the program.
 //
+// bpf_fib_lookup goes by the routes of the first stage `forward` of the same pipeline, or else of the first
+// pipeline of the policy that has one, wherever that stands. It answers as the kernel's helper would if those
+// were its routes and their next hops its neighbours:
+//
+//   ifindex       is a number of `interfaces`, as it is asked with and as it is answered: any other is
+//   -ENODEV.
+//                 A next hop without `to` is behind the interface that is asked for
+//   NOT_FWDED     no route, one to the host (`pass`), or one to an interface that has no number; of IPv6 also
+//                 from or to an address that is link-local, multicast or loopback
+//   BLACKHOLE     a route to nowhere (`drop`)
+//   FRAG_NEEDED   tot_len is more than the next hop's `mtu`, which then is mtu_result, as it is of a success
+//   NO_NEIGH      the next hop has no `src_mac`: what is to be the frame's source is not known
+//   addresses     stay, as next hops here have none; rt_metric is 0
+//   flags         BPF_FIB_LOOKUP_DIRECT makes no difference; BPF_FIB_LOOKUP_SKIP_NEIGH leaves the MAC
+//                 addresses; any other is -EINVAL, as in a kernel that does not have it
+//
+// All else that `forward` looks at (TTL, options, checksums, to whom the frame is addressed) is the program's
+// to look at. The parameters stand on the stack, at a multiple of four bytes: elsewhere they end the program.
+//
 // The packet that the program sees is the frame as it was received, its outermost headers first, without
 // metadata. rx_queue_index, egress_ifindex and get_smp_processor_id are 0: packets of all
 // queues and interfaces are one sequence, and a per-CPU map has one value. ktime_get_ns is the packet's
@@ -140,7 +159,10 @@ void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
       "next stage, XDP_DROP drops it, XDP_TX sends it out of the interface that it came in by, XDP_REDIRECT "
       "out of the one that bpf_redirect or bpf_redirect_map says. A packet "
       "whose program is ended, or answers anything else, is dropped and counted by its reason. A pipeline's "
-      "last program may change its packets, up to four lines of 64 bytes of each. One that changes its maps "
+      "last program may change its packets, up to four lines of 64 bytes of each. bpf_fib_lookup looks up "
+      "the "
+      "routes of a stage forward: of the same pipeline, or else of the first one that has it. One that "
+      "changes its maps "
       "by more than counts takes one packet after the other.");
   table.file("object", s.object, "File of the compiled object (clang -target bpf), relative to the policy.",
              Say{.required = true});

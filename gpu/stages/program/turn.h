@@ -577,6 +577,12 @@ void xg_program_turn(u32 which_machine) {
       result = xg_program_map_call(XG_PROGRAM_IT, operation);
     if (operation >= XG_PROGRAM_ADJUST_HEAD && operation <= XG_PROGRAM_ADJUST_TAIL)
       result = xg_program_move(XG_PROGRAM_IT, operation, a);
+    if (operation == XG_PROGRAM_FIB_LOOKUP) {
+      if (m.own.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u))
+        m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
+      else
+        result = xg_program_fib_lookup(XG_PROGRAM_IT);
+    }
     if (operation == XG_PROGRAM_CSUM_DIFF) result = xg_program_difference(XG_PROGRAM_IT);
     if (operation == XG_PROGRAM_TIME) result = m.time;
     if (operation == XG_PROGRAM_RANDOM) result = u64(m.random);

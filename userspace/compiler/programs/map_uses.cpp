@@ -183,6 +183,10 @@ class Flow {
       case BPF_FUNC_csum_diff:
         read_ |= all.contents;
         return {};
+      case BPF_FUNC_fib_lookup:
+        read_ |= all.contents;
+        written_ |= all.contents;
+        return {};
       // These take numbers, and the context.
       case BPF_FUNC_ktime_get_ns:
       case BPF_FUNC_get_prandom_u32:

@@ -14,7 +14,7 @@ namespace xdpgpu::programs {
 namespace {
 
 // What there is a definition of: gpu/reference/program.hpp says what each does, and devices do the same.
-constexpr std::array<u32, 14> kHelpers{BPF_FUNC_map_lookup_elem,
+constexpr std::array<u32, 15> kHelpers{BPF_FUNC_map_lookup_elem,
                                        BPF_FUNC_map_update_elem,
                                        BPF_FUNC_map_delete_elem,
                                        BPF_FUNC_ktime_get_ns,
@@ -27,7 +27,8 @@ constexpr std::array<u32, 14> kHelpers{BPF_FUNC_map_lookup_elem,
                                        BPF_FUNC_xdp_adjust_meta,
                                        BPF_FUNC_xdp_adjust_tail,
                                        BPF_FUNC_get_smp_processor_id,
-                                       BPF_FUNC_loop};
+                                       BPF_FUNC_loop,
+                                       BPF_FUNC_fib_lookup};
 constexpr std::array<u32, 10> kMapTypes{
     BPF_MAP_TYPE_ARRAY,      BPF_MAP_TYPE_PERCPU_ARRAY, BPF_MAP_TYPE_HASH,   BPF_MAP_TYPE_PERCPU_HASH,
     BPF_MAP_TYPE_LRU_HASH,   BPF_MAP_TYPE_LPM_TRIE,     BPF_MAP_TYPE_DEVMAP, BPF_MAP_TYPE_DEVMAP_HASH,
@@ -36,8 +37,6 @@ constexpr std::array<u32, 10> kMapTypes{
 std::string why_no_helper(u32 number) {
   if (std::find(kHelpers.begin(), kHelpers.end(), number) != kHelpers.end()) return {};
   switch (number) {
-    case BPF_FUNC_fib_lookup:
-      return "devices do not have the kernel's routes";
     case BPF_FUNC_perf_event_output:
     case BPF_FUNC_ringbuf_output:
     case BPF_FUNC_ringbuf_reserve:
