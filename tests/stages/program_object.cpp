@@ -8,6 +8,7 @@ asm(R"(
   .global xdpgpu_ports_object
   .global xdpgpu_refused_object
   .global xdpgpu_slots_object
+  .global xdpgpu_syns_object
   .global xdpgpu_router_object
   .global xdpgpu_objects_end
 xdpgpu_udp_ports_object:
@@ -20,13 +21,16 @@ xdpgpu_refused_object:
   .incbin ")" XDPGPU_REFUSED R"("
 xdpgpu_slots_object:
   .incbin ")" XDPGPU_SLOTS R"("
+xdpgpu_syns_object:
+  .incbin ")" XDPGPU_SYNS R"("
 xdpgpu_router_object:
   .incbin ")" XDPGPU_ROUTER R"("
 xdpgpu_objects_end:
   .text
 )");
 extern "C" const char xdpgpu_udp_ports_object[], xdpgpu_balancer_object[], xdpgpu_ports_object[],
-    xdpgpu_refused_object[], xdpgpu_slots_object[], xdpgpu_router_object[], xdpgpu_objects_end[];
+    xdpgpu_refused_object[], xdpgpu_slots_object[], xdpgpu_syns_object[], xdpgpu_router_object[],
+    xdpgpu_objects_end[];
 
 namespace xdpgpu::tests {
 
@@ -34,7 +38,8 @@ std::string udp_ports_object() { return {xdpgpu_udp_ports_object, xdpgpu_balance
 std::string balancer_object() { return {xdpgpu_balancer_object, xdpgpu_ports_object}; }
 std::string ports_object() { return {xdpgpu_ports_object, xdpgpu_refused_object}; }
 std::string refused_object() { return {xdpgpu_refused_object, xdpgpu_slots_object}; }
-std::string slots_object() { return {xdpgpu_slots_object, xdpgpu_router_object}; }
+std::string slots_object() { return {xdpgpu_slots_object, xdpgpu_syns_object}; }
+std::string syns_object() { return {xdpgpu_syns_object, xdpgpu_router_object}; }
 std::string router_object() { return {xdpgpu_router_object, xdpgpu_objects_end}; }
 
 }  // namespace xdpgpu::tests

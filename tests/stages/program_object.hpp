@@ -13,6 +13,7 @@ std::string balancer_object();   // of config/examples/balancer/balancer.bpf.c
 std::string ports_object();      // of tests/unit/objects/ports.bpf.c: it redirects
 std::string refused_object();    // of tests/unit/objects/refused.bpf.c: the kernel does not take it
 std::string slots_object();      // of tests/unit/objects/slots.bpf.c: it goes on with others
+std::string syns_object();       // of tests/unit/objects/syns.bpf.c: it puts events out
 std::string router_object();     // of tests/unit/objects/router.bpf.c: it looks up routes
 
 }  // namespace xdpgpu::tests

@@ -107,7 +107,7 @@ TEST_F(CliProgram, ThatNeedsMoreIsRefused) {
   const auto text = run({"program", "check", object("missing")});
   EXPECT_EQ(text.status, 1);
   EXPECT_THAT(text.out, HasSubstr("Missing: helper jiffies64: "));
-  EXPECT_THAT(text.out, HasSubstr("Missing: map type ringbuf: "));
+  EXPECT_THAT(text.out, HasSubstr("Missing: map type queue: "));
   EXPECT_THAT(text.err, HasSubstr("missing needs what is missing: helper jiffies64: "));
   const auto json = Json::parse(run({"program", "check", object("missing"), "-o", "json"}).out);
   EXPECT_EQ(json.at("missing").size(), 3u);

@@ -233,9 +233,9 @@ TEST(ProgramObject, SaysWhatIsMissing) {
   ASSERT_TRUE(object) << object.error();
   const Needs needs = needs_of(*object);
   EXPECT_FALSE(needs.met());
-  ASSERT_THAT(names_of(needs.helpers), ElementsAre("jiffies64", "ringbuf_output"));
+  ASSERT_THAT(names_of(needs.helpers), ElementsAre("jiffies64", "map_push_elem"));
   for (const Need& one : needs.helpers) EXPECT_FALSE(one.missing.empty()) << one.name;
-  ASSERT_THAT(names_of(needs.map_types), ElementsAre("ringbuf"));
+  ASSERT_THAT(names_of(needs.map_types), ElementsAre("queue"));
   EXPECT_FALSE(needs.map_types[0].missing.empty());
 }
 
@@ -395,10 +395,10 @@ TEST_F(ProgramVerifier, MakesMapsOfTheTypesThatAreNotMissing) {
     EXPECT_EQ(needs_of(object).map_types.at(0).missing.empty(), is_made) << type;
     made += is_made;
   }
-  EXPECT_EQ(made, 10);
-  const auto ringbuf = verdict_of(object_bytes("missing"));
-  EXPECT_EQ(ringbuf.said, kernel::Verdict::Said::unaskable);
-  EXPECT_THAT(ringbuf.why, HasSubstr("(ringbuf)"));
+  EXPECT_EQ(made, 12);
+  const auto queue = verdict_of(object_bytes("missing"));
+  EXPECT_EQ(queue.said, kernel::Verdict::Said::unaskable);
+  EXPECT_THAT(queue.why, HasSubstr("(queue)"));
 }
 
 // Time and memory of the kernel's: by what it allocates, of which values may be little.

@@ -284,6 +284,38 @@ TEST(EveAlert, HasTheFieldsOfSuricatas) {
   EXPECT_EQ(read(line).at("alert").at("action"), "allowed");
 }
 
+TEST(EveProgram, HasWhatWasPutOutAndWhatWasAskedFor) {
+  Event put = event(EventKind::program, ipv4(17, udp(7000, 53, "abc")));
+  put.program.map = 1;
+  put.program.length = 5;
+  std::memcpy(put.program.bytes, "\x00\xff\x10\x20\"", 5);
+  std::string line;
+  eve_program(put, {.name = "report_syns", .map = "events"}, facts(), line);
+  Json json = read(line);
+  EXPECT_EQ(json.at("event_type"), "program");
+  EXPECT_EQ(json.at("src_ip"), "198.51.100.7");
+  EXPECT_EQ(json.at("src_port"), 7000);
+  EXPECT_EQ(json.at("in_iface"), facts().interface);
+  EXPECT_EQ(json.at("program"), Json({{"name", "report_syns"}, {"map", "events"}, {"data", "AP8QICI="}}));
+  EXPECT_EQ(json.at("xdpgpu").at("action"), "drop");
+  EXPECT_FALSE(json.contains("payload"));
+  put.program.asked = 3;
+  put.payload = 2;
+  line.clear();
+  eve_program(put, {.name = "report_syns", .map = "events"}, facts(), line);
+  json = read(line);
+  EXPECT_EQ(json.at("program").at("packet"), "AgAA");
+  EXPECT_EQ(json.at("payload"), "YWI=");
+  // Whatever stands there, no more is read than there is.
+  put.program.asked = ~0u;
+  put.program.length = 0xffff;
+  line.clear();
+  eve_program(put, {.name = "", .map = ""}, facts(), line);
+  json = read(line);
+  EXPECT_EQ(json.at("program").at("data").get<std::string>().size(), (XG_EVENT_BYTES + 2) / 3 * 4);
+  EXPECT_EQ(json.at("program").at("packet").get<std::string>().size(), (put.bytes + 2u) / 3 * 4);
+}
+
 TEST(EveStats, AreAnEventOfTheirOwn) {
   std::string line;
   eve_stats({{"uptime", 5}, {"text", "\xff\n"}}, facts().wall_ns, line);

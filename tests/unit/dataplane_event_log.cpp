@@ -80,6 +80,7 @@ class EventLogs : public ::testing::Test {
     slot_.descriptors = descriptors_.data();
     slot_.results = results_.data();
     slot_.alerts = alerts_.data();
+    slot_.events = programs_.data();
     batch_.slot = &slot_;
     batch_.ports.resize(64);
   }
@@ -172,6 +173,7 @@ class EventLogs : public ::testing::Test {
   alignas(64) std::array<xg_descriptor, 64> descriptors_{};
   std::array<xg_result, 64> results_{};
   std::array<xg_alerts, 64> alerts_{};
+  std::array<xg_event, 64> programs_{};
   std::vector<u8> region_;
   gpu::Slot slot_{};
   Batch batch_;
@@ -377,6 +379,73 @@ TEST_F(EventLogs, RulesThatHoldAreToldEachWithinARateOfItsOwn) {
   EXPECT_EQ(rules(events[2]), std::vector<u16>{10}) << "its third 3 is over the rate";
   EXPECT_EQ(log_.counts(EventKind::alert).told, 3u);
   EXPECT_EQ(log_.counts(EventKind::alert).over_rate, 2u);
+}
+
+TEST_F(EventLogs, WhatProgramsPutOutIsToldWhateverBecomesOfThePacket) {
+  const auto put_out = [&](u32 action, u16 length, u32 asked) {
+    const u32 at = add(action);
+    results_[at].flags = XG_RES_EVENT;
+    programs_[at] = {.map = 3, .length = length, .asked = asked, .reserved = {}, .bytes = {7, 8, 9}};
+  };
+  add(XG_PASS);
+  put_out(XG_PASS, 3, 0);
+  put_out(XG_DROP, 0, 40);
+  put_out(XG_TX, XG_EVENT_BYTES, 0xfffff);
+  // What no program can.
+  put_out(XG_PASS, XG_EVENT_BYTES + 1, 0);
+  put_out(XG_PASS, 0xffff, 0);
+  retire();
+  EXPECT_TRUE(taken().empty()) << "nobody asked";
+  tell({EventKind::program, EventKind::drop});
+  retire();
+  const auto events = taken();
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[0].kind, EventKind::program);
+  EXPECT_EQ(events[0].program.map, 3u);
+  EXPECT_EQ(events[0].program.length, 3u);
+  EXPECT_EQ(events[0].program.bytes[2], 9u);
+  EXPECT_EQ(events[0].program.asked, 0u);
+  EXPECT_EQ(events[1].kind, EventKind::program) << "before that it is dropped";
+  EXPECT_EQ(events[1].program.asked, 40u);
+  EXPECT_EQ(events[2].kind, EventKind::drop);
+  EXPECT_EQ(events[3].program.asked, 45u) << "never more than came";
+  const EventCounts counts = log_.counts(EventKind::program);
+  EXPECT_EQ(counts.told, 3u);
+  EXPECT_EQ(counts.wrong, 2u);
+  EXPECT_EQ(log_.counts(EventKind::drop).wrong, 0u);
+}
+
+TEST_F(EventLogs, OfWhatAProgramAsksForThereIsNoMoreThanABound) {
+  tell({EventKind::program});
+  const u32 at = add(XG_DROP, 53, std::vector<u8>(1'600, 'x'));
+  results_[at].flags = XG_RES_EVENT;
+  programs_[at] = {.map = 0, .length = 0, .asked = 1'500, .reserved = {}, .bytes = {}};
+  retire();
+  auto events = taken();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].program.asked, kMostEventPayload);
+  EXPECT_EQ(events[0].bytes, kMostEventPayload);
+  EXPECT_EQ(std::memcmp(events[0].packet, frame(at), kMostEventPayload), 0);
+  // No program is run for a packet of several buffers, and without records there is nothing to tell.
+  descriptors_[at].flags = XG_DESC_MORE;
+  add(XG_DROP);
+  batch_.ports[at + 1] = Batch::kLaterBuffer;
+  retire();
+  EXPECT_TRUE(taken().empty());
+  EXPECT_EQ(log_.counts(EventKind::program).wrong, 1u);
+  descriptors_[at].flags = 0;
+  slot_.events = nullptr;
+  retire();
+  EXPECT_TRUE(taken().empty());
+}
+
+TEST_F(EventLogs, ProgramsHaveARateOfTheirOwn) {
+  tell({EventKind::program, EventKind::drop}, 5);
+  for (int i = 0; i < 8; i++) results_[add(XG_DROP)].flags = XG_RES_EVENT;
+  retire();
+  EXPECT_EQ(taken().size(), 10u);
+  EXPECT_EQ(log_.counts(EventKind::program).over_rate, 3u);
+  EXPECT_EQ(log_.counts(EventKind::drop).over_rate, 3u);
 }
 
 TEST_F(EventLogs, ARulesOwnLimitIsByWhoItIsAbout) {

@@ -30,7 +30,7 @@ TEST(ParseLog, HasItsDefaults) {
   Log expected;
   expected.outputs = {{LogOutput::Kind::file, "/a.json"}};
   EXPECT_EQ(log, expected);
-  EXPECT_TRUE(log.drop && log.dns && log.stats && log.alert);
+  EXPECT_TRUE(log.drop && log.dns && log.stats && log.alert && log.program);
   EXPECT_EQ(log.rate, 1000u);
   EXPECT_EQ(log.alert_rate, 10u);
   EXPECT_EQ(log.stats_every_ns, 10'000'000'000u);
@@ -43,7 +43,7 @@ TEST(ParseLog, IsTakenAsItIsWritten) {
   EXPECT_THAT(log.outputs, ElementsAre(LogOutput{LogOutput::Kind::socket, "/run/x.sock"},
                                        LogOutput{LogOutput::Kind::journald, ""},
                                        LogOutput{LogOutput::Kind::file, "/run/x.sock"}));
-  EXPECT_TRUE(!log.drop && !log.dns && log.stats && log.alert);
+  EXPECT_TRUE(!log.drop && !log.dns && log.stats && log.alert && !log.program);
   EXPECT_EQ(log.rate, 1'000'000u);
   EXPECT_EQ(log.alert_rate, 7u);
   EXPECT_EQ(log.payload_bytes, 1024u);

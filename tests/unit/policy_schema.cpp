@@ -94,7 +94,7 @@ Json specimen() {
            "heartbeat": "1s", "spin": "1us", "busy_poll_us": 20, "busy_poll_budget": 64, "mirror_slots": 64, "mirror_bytes": 64},
     "compute": {"device": "auto", "mode": "auto", "frames": "auto", "batch": 1, "max_wait": "50us", "standby": "cpu",
                 "retry": "1s"},
-    "log": {"outputs": [{"file": "/x"}, {"socket": "/y"}, {"journald": true}], "events": ["alert", "drop", "dns", "stats"],
+    "log": {"outputs": [{"file": "/x"}, {"socket": "/y"}, {"journald": true}], "events": ["alert", "drop", "dns", "program", "stats"],
             "rate": 1, "alert_rate": 1, "payload": 0, "stats_every": "1s"}
   })");
 }

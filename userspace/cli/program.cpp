@@ -11,6 +11,7 @@
 
 #include "gpu/pipelines.hpp"
 #include "gpu/program_counts.hpp"
+#include "gpu/program_packets.hpp"
 #include "gpu/program_translation.hpp"
 #include "gpu/stages/stages.hpp"
 #include "userspace/cli/command.hpp"
@@ -221,6 +222,11 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
     report.notes.emplace_back(
         "it looks up routes: a policy has them in a stage \"forward\", and says which number is which "
         "interface (\"interfaces\")");
+  if (gpu::programs::output_of(program))
+    report.notes.push_back(fmt::format(
+        "it puts events out: of each packet the first, of {} bytes at most, is in the log of a policy "
+        "that has one",
+        XG_EVENT_BYTES));
   report.helpers = reports_of(needs.helpers);
   report.map_types = reports_of(needs.map_types);
   report.kinds = reports_of(needs.kinds);

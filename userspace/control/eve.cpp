@@ -303,6 +303,22 @@ void eve_alert(const Event& event, const EveAlert& alert, const EveFacts& facts,
   json.finish();
 }
 
+void eve_program(const Event& event, const EveProgram& program, const EveFacts& facts, std::string& line) {
+  const Packet packet(event);
+  JsonLine json(line);
+  header(json, "program", packet, facts);
+  json.begin("program");
+  json.text("name", program.name);
+  json.text("map", program.map);
+  json.base64("data", event.program.bytes, std::min<u32>(event.program.length, XG_EVENT_BYTES));
+  if (const u32 asked = std::min<u32>(event.program.asked, std::min<u32>(event.bytes, Event::kBytes)))
+    json.base64("packet", event.packet, asked);
+  json.end();
+  decided(json, event, facts);
+  payload(json, event, packet);
+  json.finish();
+}
+
 void eve_stats(const Json& stats, u64 wall_ns, std::string& line) {
   JsonLine json(line);
   json.text("timestamp", time_text(wall_ns));

@@ -32,6 +32,11 @@ struct EveAlert {
   bool more = false;     // and more rules hold for it than are told of
 };
 
+// Where a program put something out.
+struct EveProgram {
+  std::string_view name, map;
+};
+
 // Each appends one line, its newline included, to `line`. Packets' bytes are a stranger's: whatever they are,
 // the line is one JSON object.
 void eve_drop(const dataplane::Event& event, const EveFacts& facts, std::string& line);
@@ -39,6 +44,8 @@ void eve_drop(const dataplane::Event& event, const EveFacts& facts, std::string&
 bool eve_dns(const dataplane::Event& event, const EveFacts& facts, std::string& line);
 void eve_alert(const dataplane::Event& event, const EveAlert& alert, const EveFacts& facts,
                std::string& line);
+void eve_program(const dataplane::Event& event, const EveProgram& program, const EveFacts& facts,
+                 std::string& line);
 // stats: the event's "stats".
 void eve_stats(const Json& stats, u64 wall_ns, std::string& line);
 

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <variant>
 
+#include "gpu/program_packets.hpp"
 #include "gpu/thread.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/dataplane/clock.hpp"
@@ -50,6 +51,15 @@ std::optional<std::size_t> teller_of(const std::vector<gpu::StageSettings>& stag
   return std::nullopt;
 }
 
+// The pipeline's program that puts something out, of which it has one at most; nullptr: it has none.
+const gpu::programs::Program* putter_of(const std::vector<gpu::StageSettings>& stages) {
+  for (const auto& stage : stages) {
+    const auto runs = gpu::program_of(stage);
+    if (runs && runs->program && gpu::programs::output_of(*runs->program)) return runs->program.get();
+  }
+  return nullptr;
+}
+
 void select_dns(const policy::Policy& policy, dataplane::EventSelection& selection, bool forget) {
   std::vector<u16> pipelines;
   std::vector<std::pair<u16, u16>> ports;
@@ -66,6 +76,7 @@ std::string kind_text(const char* name, const LogEventReport& kind) {
   std::string text = fmt::format("{} {} told", name, kind.told);
   if (kind.over_rate) text += fmt::format(", {} left out over the rate", kind.over_rate);
   if (kind.limited) text += fmt::format(", {} left out by their rules' thresholds", kind.limited);
+  if (kind.wrong) text += fmt::format(", {} left out as a device's records are wrong", kind.wrong);
   if (kind.ring_full) text += fmt::format(", {} left out as they came too fast", kind.ring_full);
   return text;
 }
@@ -76,10 +87,11 @@ std::string log_text(const LogReport& report) {
   const auto early = [](u64 count, std::string_view what) {
     return count == 0 ? "" : fmt::format("; {} {} ended early for want of room", count, what);
   };
-  std::string text = fmt::format("\nlog: {}; {}; {}{}{}\n", kind_text("drop", report.drop),
-                                 kind_text("dns", report.dns), kind_text("alert", report.alert),
-                                 early(report.thresholds_forgotten, "windows of thresholds"),
-                                 early(report.rule_bits_forgotten, "bits of rules"));
+  std::string text =
+      fmt::format("\nlog: {}; {}; {}; {}{}{}\n", kind_text("drop", report.drop), kind_text("dns", report.dns),
+                  kind_text("alert", report.alert), kind_text("program", report.program),
+                  early(report.thresholds_forgotten, "windows of thresholds"),
+                  early(report.rule_bits_forgotten, "bits of rules"));
   if (report.rules_unasked)
     text +=
         fmt::format("  {} packets that rules asked a host about had no room to wait\n", report.rules_unasked);
@@ -142,6 +154,9 @@ void EveLog::in_force(const policy::Policy& policy) {
   if (log_.dns && std::any_of(policy.pipelines.begin(), policy.pipelines.end(),
                               [](const auto& pipeline) { return look_at_dns(pipeline.stages); }))
     kinds.push_back(EventKind::dns);
+  if (log_.program && std::any_of(policy.pipelines.begin(), policy.pipelines.end(),
+                                  [](const auto& pipeline) { return putter_of(pipeline.stages) != nullptr; }))
+    kinds.push_back(EventKind::program);
   if (log_.outputs.empty())
     selection_.tell_nothing();
   else
@@ -204,12 +219,14 @@ std::optional<LogReport> EveLog::report() const {
   for (const auto* log : logs_)
     for (const auto& [kind, sum] : {std::pair(EventKind::drop, &report.drop),
                                     {EventKind::dns, &report.dns},
-                                    {EventKind::alert, &report.alert}}) {
+                                    {EventKind::alert, &report.alert},
+                                    {EventKind::program, &report.program}}) {
       const dataplane::EventCounts counts = log->counts(kind);
       sum->told += counts.told;
       sum->over_rate += counts.over_rate;
       sum->limited += counts.limited;
       sum->ring_full += counts.ring_full;
+      sum->wrong += counts.wrong;
     }
   for (auto* const log : logs_) {
     report.rules_unasked += log->finisher().unasked();
@@ -299,6 +316,7 @@ void EveLog::tell(const dataplane::Event& event, const Facts& facts) {
   of.decided_by = decider_text(event.verdict, pipeline, nullptr);
   line_.clear();
   if (event.kind == EventKind::alert) return pipeline ? tell_alerts(event, *pipeline, of) : void();
+  if (event.kind == EventKind::program) return pipeline ? tell_program(event, *pipeline, of) : void();
   if (event.kind == EventKind::drop)
     eve_drop(event, of, line_);
   else if (!pipeline || look_at_dns(pipeline->stages))
@@ -330,6 +348,15 @@ void EveLog::tell_alerts(const dataplane::Event& event, const gpu::PipelineSetti
               of, line_);
     add(line_);
   }
+}
+
+// A device says which map it was.
+void EveLog::tell_program(const dataplane::Event& event, const gpu::PipelineSettings& pipeline,
+                          const EveFacts& of) {
+  const auto* const program = putter_of(pipeline.stages);
+  if (program == nullptr || event.program.map >= program->maps.size()) return;
+  eve_program(event, {.name = program->name, .map = program->maps[event.program.map].name}, of, line_);
+  add(line_);
 }
 
 void EveLog::flush() {

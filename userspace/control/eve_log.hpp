@@ -27,16 +27,18 @@ struct LogEventReport {
   u64 over_rate = 0;  // left out, as there were more than "rate" says
   u64 limited = 0;    // of alerts: left out, as rules' thresholds or suppressions say
   u64 ring_full = 0;  // left out, as the writer did not come after
+  u64 wrong = 0;      // of programs: left out, as a device's record said what cannot be
   static void fields(auto& self, auto& field) {
     field("told", self.told);
     field("over_rate", self.over_rate);
     field("limited", self.limited);
     field("ring_full", self.ring_full);
+    field("wrong", self.wrong);
   }
 };
 // Of `status`; since the data plane began.
 struct LogReport {
-  LogEventReport alert, drop, dns;
+  LogEventReport alert, drop, dns, program;
   u64 thresholds_forgotten = 0;  // windows of rules' thresholds that made room for others before their end
   u64 rule_bits_forgotten = 0;   // that rules had set, likewise
   u64 rules_unasked = 0;         // packets that rules asked a host about, which had no room for more
@@ -46,6 +48,7 @@ struct LogReport {
     field("alert", self.alert);
     field("drop", self.drop);
     field("dns", self.dns);
+    field("program", self.program);
     field("thresholds_forgotten", self.thresholds_forgotten);
     field("rule_bits_forgotten", self.rule_bits_forgotten);
     field("rules_unasked", self.rules_unasked);
@@ -120,6 +123,7 @@ class EveLog {
   bool take_events(const Facts& facts);
   void tell(const dataplane::Event& event, const Facts& facts);
   void tell_alerts(const dataplane::Event& event, const gpu::PipelineSettings& pipeline, const EveFacts& of);
+  void tell_program(const dataplane::Event& event, const gpu::PipelineSettings& pipeline, const EveFacts& of);
   void add(std::string_view line);
   void flush();
   void publish();

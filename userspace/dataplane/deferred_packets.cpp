@@ -38,6 +38,7 @@ DeferredPackets::DeferredPackets(const u8* region, AlertRules& rules, std::size_
       adjusts_(descriptors_.size()),
       alerts_(descriptors_.size()),
       patches_(descriptors_.size()),
+      events_(descriptors_.size()),
       bytes_(XG_PACKET_MAX) {
   free_.reserve(kPackets);
   in_order_.reserve(kPackets);
@@ -48,6 +49,7 @@ DeferredPackets::DeferredPackets(const u8* region, AlertRules& rules, std::size_
   slot_.adjusts = adjusts_.data();
   slot_.alerts = alerts_.data();
   slot_.patches = patches_.data();
+  slot_.events = events_.data();
   slot_.capacity = static_cast<u32>(descriptors_.size());
   batch_.slot = &slot_;
   batch_.limit = slot_.capacity;
@@ -114,6 +116,9 @@ bool DeferredPackets::take(Batch& batch, u32 at, const AlertRules::Pipeline* pip
   entry.decision = decision_at(*batch.slot, at);
   entry.decision.result.flags &= ~kCaching;
   if (entry.decision.result.flags & XG_RES_PATCH) entry.patch = batch.slot->patches[at];
+  // One that there is no record of is told of by nobody.
+  if (batch.slot->events == nullptr) entry.decision.result.flags &= ~XG_RES_EVENT;
+  if (entry.decision.result.flags & XG_RES_EVENT) entry.event = batch.slot->events[at];
   entry.frames = frames;
   entry.port = batch.ports[at];
   entry.audit = batch.audit;
@@ -152,6 +157,7 @@ void DeferredPackets::add(Entry& entry) noexcept {
   adjusts_[at] = entry.decision.adjust;
   alerts_[at] = entry.hold;
   if (entry.decision.result.flags & XG_RES_PATCH) patches_[at] = entry.patch;
+  if (entry.decision.result.flags & XG_RES_EVENT) events_[at] = entry.event;
   if (entry.pipeline.rules == nullptr) return;
   const u8* const frame = region_ + packet.front().offset;
   const xg_metadata metadata = metadata_of(frame);

@@ -123,6 +123,7 @@ class DeferredPackets {
     xg_alerts hold{};
     Decision decision;
     xg_patch patch;  // where the decision names it
+    xg_event event;  // likewise
     u32 flow_hash = 0;
     u32 frames = 0;
     u8 descriptors_count = 0, fragments_count = 0;
@@ -194,6 +195,7 @@ class DeferredPackets {
   std::vector<xg_adjust> adjusts_;
   std::vector<xg_alerts> alerts_;
   std::vector<xg_patch> patches_;
+  std::vector<xg_event> events_;
   std::array<u64, kReleasedAtOnce> first_offsets_{};
   u32 released_ = 0, released_frames_ = 0;
 

@@ -72,7 +72,8 @@ EventCounts EventLog::counts(EventKind kind) const noexcept {
   return {.told = load(counters.told),
           .over_rate = load(counters.over_rate),
           .limited = kind == EventKind::alert ? finisher_.limited() : 0,
-          .ring_full = load(counters.ring_full)};
+          .ring_full = load(counters.ring_full),
+          .wrong = load(counters.wrong)};
 }
 
 // As the stage has it: a question that it would call malformed has no name to be told.
@@ -90,7 +91,7 @@ bool EventLog::is_dns(const xg_metadata& metadata, const u8* frame, u32 length) 
 }
 
 void EventLog::give(EventKind kind, const Batch& batch, u32 at, const u8* region, u64 now_ns,
-                    const xg_alerts& alerts) noexcept {
+                    const xg_alerts& alerts, const xg_event* program) noexcept {
   Counters& counters = counters_[static_cast<u32>(kind)];
   if (!selection_.take(kind, now_ns)) return count(counters.over_rate);
   const u64 given = given_.load(std::memory_order_relaxed);
@@ -102,7 +103,8 @@ void EventLog::give(EventKind kind, const Batch& batch, u32 at, const u8* region
   std::memcpy(&metadata, frame - XG_METADATA_SIZE, sizeof(metadata));
   const u32 payload = selection_.payload();
   const u32 behind = std::max(payload, kind == EventKind::dns ? kDnsBytes : 0);
-  const u32 most = std::min(Event::kBytes, std::max<u32>(kHeaderBytes, metadata.payload_offset) + behind);
+  const u32 usual = std::max<u32>(kHeaderBytes, metadata.payload_offset) + behind;
+  const u32 most = std::min(Event::kBytes, std::max(usual, program ? program->asked : 0));
   u32 length = packet->length;
   for (const xg_descriptor* one = packet; one->flags & XG_DESC_MORE; ++one) length += one[1].length;
   Event& event = events_[given % kEvents];
@@ -117,6 +119,7 @@ void EventLog::give(EventKind kind, const Batch& batch, u32 at, const u8* region
   event.kind = kind;
   event.port = batch.ports[at];
   event.alerts = alerts;
+  if (program) event.program = *program;
   event.audited = batch.audit;
   given_.store(given + 1, std::memory_order_release);
   count(counters.told);
@@ -139,10 +142,22 @@ void EventLog::alert(const Batch& batch, u32 at, const u8* region, u64 now_ns) n
   give(EventKind::alert, batch, at, region, now_ns, told);
 }
 
+// A device's word is looked at: of a record that says what no program can, nothing is told.
+void EventLog::put_out(const Batch& batch, u32 at, const u8* region, u64 now_ns) noexcept {
+  xg_event program = batch.slot->events[at];
+  const u32 length = batch.slot->descriptors[at].length;
+  if (program.length > XG_EVENT_BYTES || (batch.slot->descriptors[at].flags & XG_DESC_MORE) != 0)
+    return count(counters_[static_cast<u32>(EventKind::program)].wrong);
+  // The packet may have been longer for its program.
+  program.asked = std::min({program.asked, length, kMostEventPayload});
+  give(EventKind::program, batch, at, region, now_ns, {}, &program);
+}
+
 void EventLog::tell(const Batch& batch, const u8* region, u64 now_ns) noexcept {
   if (batch.outcome != Outcome::decided) return;
   const bool dns = selection_.tells(EventKind::dns);
   const bool alerts = batch.slot->alerts != nullptr && selection_.tells(EventKind::alert);
+  const bool programs = batch.slot->events != nullptr && selection_.tells(EventKind::program);
   // What is audited passes in place of being dropped.
   const bool drops = selection_.tells(EventKind::drop) && !batch.audit;
   const xg_descriptor* const descriptors = batch.slot->descriptors;
@@ -166,6 +181,7 @@ void EventLog::tell(const Batch& batch, const u8* region, u64 now_ns) noexcept {
       if (is_dns(metadata, bytes, length)) give(EventKind::dns, batch, i, region, now_ns);
     }
     if (alerts && (results[i].flags & XG_RES_ALERTS)) alert(batch, i, region, now_ns);
+    if (programs && (results[i].flags & XG_RES_EVENT)) put_out(batch, i, region, now_ns);
     if (drops && action == XG_DROP) give(EventKind::drop, batch, i, region, now_ns);
   }
 }

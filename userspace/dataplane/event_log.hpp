@@ -24,9 +24,9 @@
 namespace xdpgpu::dataplane {
 
 // drop: a device's verdict dropped the packet. dns: a DNS message over UDP went through a stage `domains`.
-// alert: rules hold for it (XG_RES_ALERTS).
-enum class EventKind : u8 { drop, dns, alert };
-inline constexpr u32 kEventKinds = 3;
+// alert: rules hold for it (XG_RES_ALERTS). program: its program put something out (XG_RES_EVENT).
+enum class EventKind : u8 { drop, dns, alert, program };
+inline constexpr u32 kEventKinds = 4;
 inline constexpr u32 kMostEventPayload = 1024;  // bytes
 
 class EventSelection {
@@ -83,17 +83,19 @@ struct Event {
   EventKind kind;
   u8 port;           // that it came in on
   xg_alerts alerts;  // of an alert: those that are told
+  xg_event program;  // of a program: what it put out; so many of the packet's bytes are here as it asks for
   bool audited;      // what was decided is not done
   static constexpr u32 kBytes = 1343;
   u8 packet[kBytes];
 };
-static_assert(sizeof(Event) == 1408);
+static_assert(sizeof(Event) == 1536);
 
 struct EventCounts {
   u64 told = 0;       // that came into the ring
   u64 over_rate = 0;  // left out, as there were more than the policy's rate
   u64 limited = 0;    // of alerts: left out, as rules' thresholds or suppressions say
   u64 ring_full = 0;  // left out, as whoever writes them did not come after
+  u64 wrong = 0;      // of programs: left out, as a device's record says what cannot be
 };
 
 class EventLog {
@@ -124,12 +126,13 @@ class EventLog {
 
  private:
   struct Counters {
-    std::atomic<u64> told{0}, over_rate{0}, ring_full{0};
+    std::atomic<u64> told{0}, over_rate{0}, ring_full{0}, wrong{0};
   };
   bool is_dns(const xg_metadata& metadata, const u8* frame, u32 length) const noexcept;
-  // alerts: of an alert.
+  // alerts: of an alert; program: of a program.
   void give(EventKind kind, const Batch& batch, u32 at, const u8* region, u64 now_ns,
-            const xg_alerts& alerts = {}) noexcept;
+            const xg_alerts& alerts = {}, const xg_event* program = nullptr) noexcept;
+  void put_out(const Batch& batch, u32 at, const u8* region, u64 now_ns) noexcept;
   void alert(const Batch& batch, u32 at, const u8* region, u64 now_ns) noexcept;
 
   EventSelection& selection_;

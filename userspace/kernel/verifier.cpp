@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <linux/bpf.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -123,6 +125,8 @@ class Maps {
       case BPF_MAP_TYPE_DEVMAP_HASH:
       case BPF_MAP_TYPE_PROG_ARRAY:
       case BPF_MAP_TYPE_ARRAY_OF_MAPS:
+      case BPF_MAP_TYPE_PERF_EVENT_ARRAY:
+      case BPF_MAP_TYPE_RINGBUF:
         return true;
       default:
         return false;
@@ -150,6 +154,8 @@ class Maps {
       // Values alone, one behind the other.
       if (map.type == BPF_MAP_TYPE_ARRAY)
         sum += value * entries(map);
+      else if (map.type == BPF_MAP_TYPE_RINGBUF)
+        sum += 4 * u64{entries(map)};  // and pages for itself
       else
         sum += (value * (is_of_each_cpu(map) ? processors_ : 1) + rounded(map.key_bytes) + kHead) *
                (entries(map) + processors_);  // hashes have some to spare for each processor
@@ -159,6 +165,12 @@ class Maps {
 
   // The verifier may know that a key is one of an array's: those have all. Of others it asks no number.
   static u32 entries(const Map& map) {
+    // Bytes; the least that the kernel has. What it would refuse it is asked for, as far as that is small.
+    if (map.type == BPF_MAP_TYPE_RINGBUF) {
+      const auto page = static_cast<u32>(sysconf(_SC_PAGESIZE));
+      return map.entries % page == 0 && std::has_single_bit(map.entries) ? page
+                                                                         : std::min(map.entries, page - 1);
+    }
     const bool all = map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY;
     return all ? map.entries : std::min(map.entries, kEntries);
   }

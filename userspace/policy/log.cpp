@@ -62,14 +62,14 @@ void read_outputs(Report& report, const Place& place, Log& log) {
 }
 
 void read_events(Report& report, const Place& place, Log& log) {
-  log.drop = log.dns = log.stats = log.alert = false;
+  log.drop = log.dns = log.stats = log.alert = log.program = false;
   const auto* items = place.node->as<Array>();
   if (items != nullptr && items->empty())
     report.at(place, "names no event, so nothing would be logged; leave \"log\" out");
   each_element(report, place, [&](const Place& one) {
     const auto word = read_word(report, one, words::kLogEvents);
     if (!word) return;
-    bool& on = *std::array{&log.alert, &log.drop, &log.dns, &log.stats}[*word];
+    bool& on = *std::array{&log.alert, &log.drop, &log.dns, &log.program, &log.stats}[*word];
     if (on) report.at(one, "this event stands here twice; name each once");
     on = true;
   });

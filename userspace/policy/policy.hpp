@@ -190,7 +190,7 @@ struct LogOutput {
 // What is told of packets, and where (config/log.md).
 struct Log {
   std::vector<LogOutput> outputs;  // empty: nothing is told
-  bool drop = true, dns = true, stats = true, alert = true;
+  bool drop = true, dns = true, stats = true, alert = true, program = true;
   u32 rate = 1000;        // events of each kind a second, and at once
   u32 alert_rate = 10;    // of them, alerts of each rule
   u32 payload_bytes = 0;  // of each packet's payload that are told

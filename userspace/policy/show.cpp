@@ -156,7 +156,7 @@ Json log_json(const Log& log) {
     }
   }
   std::size_t event = 0;
-  for (const bool told : {log.alert, log.drop, log.dns, log.stats}) {
+  for (const bool told : {log.alert, log.drop, log.dns, log.program, log.stats}) {
     if (told) json["events"].push_back(words::kLogEvents[event]);
     event++;
   }

@@ -81,7 +81,7 @@ inline constexpr std::array<std::string_view, 5> kComputeMode{"auto", "inline", 
                                                               "graph"};
 inline constexpr std::array<std::string_view, 3> kComputeFrames{"auto", "in_place", "staged"};
 inline constexpr std::array<std::string_view, 2> kStandby{"cpu", "none"};
-inline constexpr std::array<std::string_view, 4> kLogEvents{"alert", "drop", "dns", "stats"};
+inline constexpr std::array<std::string_view, 5> kLogEvents{"alert", "drop", "dns", "program", "stats"};
 // Named elsewhere for this product, not part of this version.
 inline constexpr std::array<std::string_view, 6> kStageAbsent{"pattern", "program", "gtpu",
                                                               "crypto",  "model",   "telemetry"};

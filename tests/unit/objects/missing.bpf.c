@@ -7,14 +7,15 @@
 #include <bpf/bpf_helpers.h>
 
 struct {
-  __uint(type, BPF_MAP_TYPE_RINGBUF);
-  __uint(max_entries, 4096);
+  __uint(type, BPF_MAP_TYPE_QUEUE);
+  __uint(max_entries, 16);
+  __type(value, __u64);
 } events SEC(".maps");
 
 SEC("xdp")
 int missing(struct xdp_md* ctx) {
   __u64 now = bpf_jiffies64();
-  bpf_ringbuf_output(&events, &now, sizeof(now), 0);
+  bpf_map_push_elem(&events, &now, 0);
   return now ? XDP_PASS : XDP_DROP;
 }
 

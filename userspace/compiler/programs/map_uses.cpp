@@ -178,6 +178,12 @@ class Flow {
         written_ |= map;
         read_ |= all.contents;
         return {};
+      case BPF_FUNC_perf_event_output:
+      case BPF_FUNC_ringbuf_output:
+        // Who puts something out writes to its map, as far as the operator is concerned.
+        written_ |= number == BPF_FUNC_perf_event_output ? arguments[2].maps : map;
+        read_ |= all.contents;
+        return {};
       case BPF_FUNC_redirect_map:
       case BPF_FUNC_tail_call:
       case BPF_FUNC_csum_diff:

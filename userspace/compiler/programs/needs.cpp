@@ -14,7 +14,7 @@ namespace xdpgpu::programs {
 namespace {
 
 // What there is a definition of: gpu/reference/program.hpp says what each does, and devices do the same.
-constexpr std::array<u32, 15> kHelpers{BPF_FUNC_map_lookup_elem,
+constexpr std::array<u32, 17> kHelpers{BPF_FUNC_map_lookup_elem,
                                        BPF_FUNC_map_update_elem,
                                        BPF_FUNC_map_delete_elem,
                                        BPF_FUNC_ktime_get_ns,
@@ -28,21 +28,22 @@ constexpr std::array<u32, 15> kHelpers{BPF_FUNC_map_lookup_elem,
                                        BPF_FUNC_xdp_adjust_tail,
                                        BPF_FUNC_get_smp_processor_id,
                                        BPF_FUNC_loop,
+                                       BPF_FUNC_perf_event_output,
+                                       BPF_FUNC_ringbuf_output,
                                        BPF_FUNC_fib_lookup};
-constexpr std::array<u32, 10> kMapTypes{
-    BPF_MAP_TYPE_ARRAY,      BPF_MAP_TYPE_PERCPU_ARRAY, BPF_MAP_TYPE_HASH,   BPF_MAP_TYPE_PERCPU_HASH,
-    BPF_MAP_TYPE_LRU_HASH,   BPF_MAP_TYPE_LPM_TRIE,     BPF_MAP_TYPE_DEVMAP, BPF_MAP_TYPE_DEVMAP_HASH,
-    BPF_MAP_TYPE_PROG_ARRAY, BPF_MAP_TYPE_ARRAY_OF_MAPS};
+constexpr std::array<u32, 12> kMapTypes{
+    BPF_MAP_TYPE_ARRAY,         BPF_MAP_TYPE_PERCPU_ARRAY,     BPF_MAP_TYPE_HASH,
+    BPF_MAP_TYPE_PERCPU_HASH,   BPF_MAP_TYPE_LRU_HASH,         BPF_MAP_TYPE_LPM_TRIE,
+    BPF_MAP_TYPE_DEVMAP,        BPF_MAP_TYPE_DEVMAP_HASH,      BPF_MAP_TYPE_PROG_ARRAY,
+    BPF_MAP_TYPE_ARRAY_OF_MAPS, BPF_MAP_TYPE_PERF_EVENT_ARRAY, BPF_MAP_TYPE_RINGBUF};
 
 std::string why_no_helper(u32 number) {
   if (std::find(kHelpers.begin(), kHelpers.end(), number) != kHelpers.end()) return {};
   switch (number) {
-    case BPF_FUNC_perf_event_output:
-    case BPF_FUNC_ringbuf_output:
     case BPF_FUNC_ringbuf_reserve:
     case BPF_FUNC_ringbuf_submit:
     case BPF_FUNC_ringbuf_discard:
-      return "devices do not hand events to other programs";
+      return "devices have no ring to write to: put events out with bpf_ringbuf_output";
     case BPF_FUNC_trace_printk:
     case BPF_FUNC_trace_vprintk:
       return "devices have no trace to print to";
@@ -54,9 +55,6 @@ std::string why_no_helper(u32 number) {
 std::string why_no_map_type(u32 type) {
   if (std::find(kMapTypes.begin(), kMapTypes.end(), type) != kMapTypes.end()) return {};
   switch (type) {
-    case BPF_MAP_TYPE_PERF_EVENT_ARRAY:
-    case BPF_MAP_TYPE_RINGBUF:
-      return "devices do not hand events to other programs";
     case BPF_MAP_TYPE_CPUMAP:
       return "devices do not hand packets to other processors of the kernel";
     case BPF_MAP_TYPE_XSKMAP:
