@@ -201,6 +201,23 @@ TEST_P(KernelProgramOnTheWire, GoesOnWithoutADataPlane) {
   EXPECT_EQ(attached_->pins().kernel("error_program"), 0u);
 }
 
+// Nor is the whole attach's: the next one takes the XDP program's place, and the policy's own goes on.
+TEST_P(KernelProgramOnTheWire, GoesOnIntoTheNextAttach) {
+  attach(text("kernel"));
+  EXPECT_TRUE(passes(5003));
+  attached_->kill_outright();
+  EXPECT_TRUE(passes(5003));
+  EXPECT_FALSE(passes(5001));
+  attached_->leave_what_is_left();
+  attached_.reset();
+  attach(text("kernel"));
+  EXPECT_TRUE(passes(5003));
+  EXPECT_FALSE(passes(5001));
+  EXPECT_TRUE(eventually([&] { return programs_loaded() == 1; }, 10s));
+  EXPECT_EQ(attached_->pins().kernel("error_program"), 0u);
+  EXPECT_TRUE(std::filesystem::exists(pins() + "/ports"));
+}
+
 // Nothing is dropped, and only a device can say what would be.
 TEST_P(KernelProgramOnTheWire, AnAuditHasADeviceRunIt) {
   attach(text("kernel"), {"--audit"});
