@@ -284,7 +284,8 @@ XG_FN u64 xg_program_help(XG_PROGRAM_MACHINE, u32 operation) {
   if (operation == XG_PROGRAM_QUEUE) return u64(m.queue);
   if (operation == XG_PROGRAM_REDIRECT) return xg_program_redirect(XG_PROGRAM_IT);
   if (operation == XG_PROGRAM_REDIRECT_MAP) return xg_program_redirect_map(XG_PROGRAM_IT);
-  if (operation >= XG_PROGRAM_PERF_OUTPUT) return xg_program_put_out(XG_PROGRAM_IT, operation);
+  if (operation == XG_PROGRAM_PERF_OUTPUT || operation == XG_PROGRAM_RING_OUTPUT)
+    return xg_program_put_out(XG_PROGRAM_IT, operation);
   if (XG_PROGRAM_OWN.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u)) {
     m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
     return u64(0);

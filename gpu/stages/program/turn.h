@@ -429,7 +429,7 @@ void xg_program_turn(u32 which_machine) {
   xg_program_access a;
   a.bytes = 0u;
   a.takes = false;
-  const bool puts_out = operation >= XG_PROGRAM_PERF_OUTPUT;
+  const bool puts_out = operation == XG_PROGRAM_PERF_OUTPUT || operation == XG_PROGRAM_RING_OUTPUT;
 
   if (operation < XG_PROGRAM_JEQ) {
     to = d;

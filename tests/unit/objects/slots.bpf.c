@@ -29,7 +29,10 @@ struct {
 } tables SEC(".maps") = {.values = {[1] = &one}};
 
 SEC("xdp")
-int last(struct xdp_md* ctx) { return XDP_TX; }
+int last(struct xdp_md* ctx) {
+  (void)ctx;
+  return XDP_TX;
+}
 
 SEC("xdp")
 int first(struct xdp_md* ctx) {
@@ -40,6 +43,7 @@ int first(struct xdp_md* ctx) {
 SEC("xdp")
 int table(struct xdp_md* ctx) {
   __u32 key = 1;
+  (void)ctx;
   return bpf_map_lookup_elem(&tables, &key) ? XDP_PASS : XDP_DROP;
 }
 
