@@ -145,10 +145,13 @@ template <std::size_t kAt = 0>
 std::optional<StageSettings> first_with_routes() {
   if constexpr (kAt < std::variant_size_v<StageSettings>) {
     using Settings = std::variant_alternative_t<kAt, StageSettings>;
-    if constexpr (StageInfo<Settings>::kTraits.routes)
-      return Settings{};
-    else
+    if constexpr (StageInfo<Settings>::kTraits.routes) {
+      Settings settings;
+      settings.next_hops.emplace_back();
+      return settings;
+    } else {
       return first_with_routes<kAt + 1>();
+    }
   } else {
     return std::nullopt;
   }

@@ -334,12 +334,15 @@ std::string name_of(pid_t process) {
   std::getline(file, name);
   return name;
 }
-constexpr const char* kCompiler = "xdpgpu-compiler";
+constexpr const char *kCompiler = "xdpgpu-compiler", *kProgramCompiler = "xdpgpu-programs";
 }  // namespace
 
 std::vector<pid_t> but_for_the_compiler(pid_t broker) {
   auto children = descendants(broker);
-  std::erase_if(children, [](pid_t child) { return name_of(child) == kCompiler; });
+  std::erase_if(children, [](pid_t child) {
+    const std::string name = name_of(child);
+    return name == kCompiler || name == kProgramCompiler;
+  });
   return children;
 }
 

@@ -19,8 +19,10 @@
 namespace xdpgpu::lab {
 namespace {
 
+constexpr const char* kBpftool = "/usr/sbin/bpftool";
+bool has_bpftool() { return std::filesystem::exists(kBpftool); }
 Outcome bpftool(const Namespace& ns, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "/usr/sbin/bpftool");
+  arguments.insert(arguments.begin(), kBpftool);
   return run_program(ns, std::move(arguments));
 }
 // Programs of a name that the kernel has.
@@ -110,6 +112,7 @@ TEST_P(KernelProgramOnTheWire, IsToldOf) {
 }
 
 TEST_P(KernelProgramOnTheWire, ItsMapsAreReadAndWrittenByTheirPins) {
+  if (!has_bpftool()) GTEST_SKIP() << "no bpftool";
   attach(text("kernel"));
   const Outcome dumped = bpftool(*host_, {"-j", "map", "dump", "pinned", pins() + "/ports"});
   ASSERT_EQ(dumped.status, 0) << dumped.out << dumped.err;
@@ -137,6 +140,7 @@ TEST_P(KernelProgramOnTheWire, ItsMapsAreReadAndWrittenByTheirPins) {
 }
 
 TEST_P(KernelProgramOnTheWire, OnlyThePolicyInForceHasOneLoaded) {
+  if (!has_bpftool()) GTEST_SKIP() << "no bpftool";
   attach(text("kernel"));
   EXPECT_TRUE(eventually([&] { return programs_loaded() == 1; }, 10s));
   ports_.write(R"([{"key": 5003, "value": 1}])");
@@ -182,6 +186,7 @@ TEST_P(KernelProgramOnTheWire, PoliciesThatHaveItHereAndThereLoseNoPacket) {
 
 // The data plane's death is nothing to it.
 TEST_P(KernelProgramOnTheWire, GoesOnWithoutADataPlane) {
+  if (!has_bpftool()) GTEST_SKIP() << "no bpftool";
   attach(text("kernel", R"("on_failure": "drop")"));
   EXPECT_TRUE(passes(5003));
   const pid_t before = attached_->data_plane();
@@ -203,6 +208,7 @@ TEST_P(KernelProgramOnTheWire, GoesOnWithoutADataPlane) {
 
 // Nor is the whole attach's: the next one takes the XDP program's place, and the policy's own goes on.
 TEST_P(KernelProgramOnTheWire, GoesOnIntoTheNextAttach) {
+  if (!has_bpftool()) GTEST_SKIP() << "no bpftool";
   attach(text("kernel"));
   EXPECT_TRUE(passes(5003));
   attached_->kill_outright();
@@ -220,6 +226,7 @@ TEST_P(KernelProgramOnTheWire, GoesOnIntoTheNextAttach) {
 
 // Nothing is dropped, and only a device can say what would be.
 TEST_P(KernelProgramOnTheWire, AnAuditHasADeviceRunIt) {
+  if (!has_bpftool()) GTEST_SKIP() << "no bpftool";
   attach(text("kernel"), {"--audit"});
   EXPECT_TRUE(passes(5001));
   EXPECT_TRUE(passes(5003));
@@ -298,6 +305,7 @@ TEST_P(KernelRedirectOnTheWire, SendsToTheInterfacesByTheHostsNumbers) {
 }
 
 TEST_P(KernelRedirectOnTheWire, AnotherNumberThanTheHostsIsRefused) {
+  if (!has_bpftool()) GTEST_SKIP() << "no bpftool";
   const TemporaryFile other(text(second() + 1000, "[]"));
   const Outcome checked = product(*host_, {"policy", "check", other.path()});
   EXPECT_EQ(checked.status, 2);

@@ -108,7 +108,7 @@ TEST_F(CliProgram, ThatNeedsMoreIsRefused) {
   EXPECT_EQ(text.status, 1);
   EXPECT_THAT(text.out, HasSubstr("Missing: helper jiffies64: "));
   EXPECT_THAT(text.out, HasSubstr("Missing: map type queue: "));
-  EXPECT_THAT(text.err, HasSubstr("missing needs what is missing: helper jiffies64: "));
+  EXPECT_THAT(text.err, HasSubstr("missing needs what is missing: helper map_push_elem: "));
   const auto json = Json::parse(run({"program", "check", object("missing"), "-o", "json"}).out);
   EXPECT_EQ(json.at("missing").size(), 3u);
   EXPECT_THAT(json.at("error").at("message").get<std::string>(), HasSubstr("jiffies64"));

@@ -233,7 +233,7 @@ TEST(ProgramObject, SaysWhatIsMissing) {
   ASSERT_TRUE(object) << object.error();
   const Needs needs = needs_of(*object);
   EXPECT_FALSE(needs.met());
-  ASSERT_THAT(names_of(needs.helpers), ElementsAre("jiffies64", "map_push_elem"));
+  ASSERT_THAT(names_of(needs.helpers), ElementsAre("map_push_elem", "jiffies64"));
   for (const Need& one : needs.helpers) EXPECT_FALSE(one.missing.empty()) << one.name;
   ASSERT_THAT(names_of(needs.map_types), ElementsAre("queue"));
   EXPECT_FALSE(needs.map_types[0].missing.empty());

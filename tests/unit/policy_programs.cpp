@@ -103,7 +103,7 @@ TEST(Programs, ThatAreWrongAreNamedByTheirPlace) {
   cut.begin()->second.resize(cut.begin()->second.size() / 2);
   EXPECT_THAT(problems(cut), HasSubstr("is not whole"));
   EXPECT_THAT(problems(with("missing")),
-              HasSubstr("/pipelines/own/0/object: missing needs what is missing: helper jiffies64: "));
+              HasSubstr("/pipelines/own/0/object: missing needs what is missing: helper map_push_elem: "));
 }
 
 TEST(Programs, ThatWereDamagedOnTheirWayAreRefusedOrPrograms) {
