@@ -119,6 +119,7 @@ End run(gpu::programs::Image image, bool keeps_packet, bool backwards) {
 }
 
 void run(Input input, const gpu::programs::Program& program) {
+  if (gpu::programs::looks_up_routes(program)) return;  // nobody runs it where there are none
   u64 bytes = 0;
   for (const auto& map : program.maps) bytes += (u64{map.entries} + XG_PROGRAM_SPARE) * map.value_bytes;
   if (bytes > u64{16} << 20) return;  // it would be a run of filling memory

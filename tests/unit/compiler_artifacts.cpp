@@ -129,6 +129,13 @@ tl::expected<std::string, std::string> read_object(std::string_view object, cons
   return programs::to_bytes(*program);
 }
 
+// As the stages' cases name them.
+const std::vector<programs::Choice> kChoices{
+    {},
+    {.name = "xdp"},
+    {.name = "drop_udp_ports"},
+    {.name = "first", .slots = {{"next", 2, "table"}}},
+    {.name = "first", .slots = {{"next", 3, "last"}, {"next", 0, "first"}}}};
 // Files as whoever reads a policy has them: of objects the programs alone.
 policy::FileContents as_read(const std::map<std::string, std::string>& files) {
   policy::FileContents read;
@@ -137,9 +144,9 @@ policy::FileContents as_read(const std::map<std::string, std::string>& files) {
       read.emplace(name, content);
       continue;
     }
-    for (const char* const section : {"", "xdp", "drop_udp_ports"})
-      if (const auto program = read_object(content, {section, {}}))
-        read.emplace(policy::program_key(name, {section, {}}), *program);
+    for (const programs::Choice& which : kChoices)
+      if (const auto program = read_object(content, which))
+        read.emplace(policy::program_key(name, which), *program);
   }
   return read;
 }
