@@ -101,7 +101,8 @@ TEST_P(KernelProgramOnTheWire, IsToldOf) {
   EXPECT_FALSE(passes(5001));
   const Json shown = Json::parse(product(*host_, {"policy", "show", attached_->ifname(), "-o", "json"}).out);
   EXPECT_NE(shown.dump().find(R"("where":"kernel")"), std::string::npos) << shown;
-  const Json status = attached_->status(), programs = status.at("programs");
+  const Json status = attached_->status();
+  const Json& programs = status.at("programs");
   ASSERT_EQ(programs.size(), 1u);
   EXPECT_EQ(programs[0].at("pipeline"), "p");
   EXPECT_EQ(programs[0].at("where"), "kernel");
@@ -172,6 +173,7 @@ TEST_P(KernelProgramOnTheWire, PoliciesThatHaveItHereAndThereLoseNoPacket) {
     }
   });
   std::vector<int> applied;
+  applied.reserve(6);
   for (int i = 0; i < 6; ++i)
     applied.push_back(attached_->apply(text(i % 2 == 0 ? "device" : "kernel")).status);
   through = true;

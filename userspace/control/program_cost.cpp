@@ -158,8 +158,7 @@ std::shared_ptr<const gpu::Pipelines> for_device(const gpu::Device& device,
   auto made =
       compiler::Translations().translate(gpu::programs::programs_of(*pipelines), built_in->architecture);
   if (!made) return pipelines;
-  return gpu::Pipelines::with_code(std::move(pipelines),
-                                   std::make_shared<const gpu::DeviceCode>(*std::move(made)));
+  return gpu::Pipelines::with_code(pipelines, std::make_shared<const gpu::DeviceCode>(*std::move(made)));
 }
 
 }  // namespace

@@ -117,8 +117,10 @@ bool DeferredPackets::take(Batch& batch, u32 at, const AlertRules::Pipeline* pip
   entry.decision.result.flags &= ~kCaching;
   if (entry.decision.result.flags & XG_RES_PATCH) entry.patch = batch.slot->patches[at];
   // One that there is no record of is told of by nobody.
-  if (batch.slot->events == nullptr) entry.decision.result.flags &= ~XG_RES_EVENT;
-  if (entry.decision.result.flags & XG_RES_EVENT) entry.event = batch.slot->events[at];
+  if (const xg_event* const events = batch.slot->events; events == nullptr)
+    entry.decision.result.flags &= ~XG_RES_EVENT;
+  else if (entry.decision.result.flags & XG_RES_EVENT)
+    entry.event = events[at];
   entry.frames = frames;
   entry.port = batch.ports[at];
   entry.audit = batch.audit;

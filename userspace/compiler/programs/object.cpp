@@ -400,7 +400,7 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const Choi
   auto maps = definitions(opened.get());
   if (auto right = check_asked(which.slots, maps, opened.get()); !right)
     return Error(std::move(right.error()));
-  *slots = slots_with(*std::move(slots), which.slots);
+  slots = slots_with(std::move(slots.value()), which.slots);
   // Whatever a map begins with may be gone on with. Which of them are is known when all are relocated.
   std::vector<bpf_program*> tails;
   bpf_program* one = nullptr;
