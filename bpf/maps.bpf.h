@@ -106,12 +106,13 @@ struct {
   __type(value, u32);
 } tx_ports SEC(".maps");
 
-/* The two slots' programs of the policy's own, which packets go on with (bpf/program.bpf.h). */
+/* The two slots' programs of the policy's own, which packets go on with (bpf/program.bpf.h). Without types:
+ * some kernels take them for such a map, and others do not. */
 struct {
   __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
   __uint(max_entries, 2 * XG_MAX_PROGRAMS);
-  __type(key, u32);
-  __type(value, u32);
+  __uint(key_size, sizeof(u32));
+  __uint(value_size, sizeof(u32));
 } user_programs SEC(".maps");
 
 /* The two slots' tables. XG_TABLE_FLAGS (maps/tables.h) says why the inner maps may differ in size. Their

@@ -6,30 +6,19 @@
 
 #include "tests/kernel/kernel_test.hpp"
 #include "tests/kernel/programs/assembler.hpp"
-#include "tests/netns/lab/namespace.hpp"
+#include "userspace/kernel/verifier.hpp"
 #include "userspace/policy/kernel_programs.hpp"
 
 namespace xdpgpu::test {
 namespace {
 
-lab::Fd loaded(const Code& code, bool fragments = false) {
-  std::vector<bpf_insn> instructions;
-  for (const Instruction& one : code) {
-    bpf_insn& made = instructions.emplace_back();
-    made.code = one.opcode;
-    made.dst_reg = one.destination & 15;
-    made.src_reg = one.source & 15;
-    made.off = one.offset;
-    made.imm = one.immediate;
-  }
-  LIBBPF_OPTS(bpf_prog_load_opts, how, .expected_attach_type = BPF_XDP,
-              .prog_flags = fragments ? BPF_F_XDP_HAS_FRAGS : 0u);
-  lab::Fd fd(
-      bpf_prog_load(BPF_PROG_TYPE_XDP, "of_a_policy", "GPL", instructions.data(), instructions.size(), &how));
-  EXPECT_GE(fd.get(), 0) << std::strerror(errno);
-  return fd;
+kernel::Fd loaded(const Code& code, bool fragments = false) {
+  auto loaded = kernel::load({.name = "of_a_policy", .instructions = code, .maps = {}, .license = "GPL"},
+                             fragments, {});
+  EXPECT_TRUE(loaded.program) << loaded.verdict.why;
+  return std::move(loaded.program);
 }
-lab::Fd answers(int action, bool fragments = false) {
+kernel::Fd answers(int action, bool fragments = false) {
   return loaded({move_k(r0, action), leave()}, fragments);
 }
 

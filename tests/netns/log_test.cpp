@@ -17,7 +17,7 @@
 #include <fstream>
 #include <optional>
 
-#include "tests/netns/on_the_wire.hpp"
+#include "tests/netns/logged.hpp"
 
 namespace xdpgpu::lab {
 namespace {
@@ -71,20 +71,8 @@ class Reader {
   int fd_, taken_ = -1;
 };
 
-class LogOnTheWire : public OnTheWire {
+class LogOnTheWire : public LoggedOnTheWire {
  protected:
-  void SetUp() override {
-    OnTheWire::SetUp();
-    std::string name = "/tmp/xdpgpu-logs-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override {
-    OnTheWire::TearDown();
-    std::filesystem::remove_all(folder_);
-  }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string file(const std::string& name) const { return fmt::format(R"({{"file": "{}"}})", path(name)); }
   std::string socket_at(const std::string& name) const {
     return fmt::format(R"({{"socket": "{}"}})", path(name));
@@ -104,12 +92,9 @@ class LogOnTheWire : public OnTheWire {
   // In the policy file that attach is given, as that is whose outputs are opened.
   void attach_logged(const std::string& text) {
     write(text);
-    attached_ = std::make_unique<Attached>(*host_, AttachSpec{.interfaces = {host_port().ifname()},
-                                                              .generic = generic(),
-                                                              .queues = queues(),
-                                                              .policy_file = path("policy.json")});
+    attach_by_file();
   }
-  void write(const std::string& text) const { std::ofstream(path("policy.json")) << text; }
+  void write(const std::string& text) const { LoggedOnTheWire::write("policy.json", text); }
   Outcome apply(const std::string& text) const {
     write(text);
     return product(*host_, {"policy", "apply", host_port().ifname(), path("policy.json")});
@@ -136,23 +121,6 @@ class LogOnTheWire : public OnTheWire {
     EXPECT_EQ(server.receive(5000ms), "let me in");
   }
 
-  static std::vector<Json> lines_of(const std::string& text) {
-    std::vector<Json> all;
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = text.find('\n', at);
-      EXPECT_NE(end, std::string::npos) << "a line that is not whole: " << text.substr(at);
-      if (end == std::string::npos) break;
-      Json line = Json::parse(text.substr(at, end - at), nullptr, false);
-      EXPECT_TRUE(line.is_object()) << text.substr(at, end - at);
-      all.push_back(std::move(line));
-      at = end + 1;
-    }
-    return all;
-  }
-  std::string content(const std::string& name) const {
-    std::ifstream stream(path(name));
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
   std::vector<Json> lines(const std::string& name) const { return lines_of(content(name)); }
   static std::size_t count(const std::vector<Json>& lines, const std::string& type) {
     return static_cast<std::size_t>(std::count_if(
@@ -161,8 +129,6 @@ class LogOnTheWire : public OnTheWire {
   bool has(const std::string& name, const std::string& type, std::size_t least) const {
     return eventually([&] { return count(lines_of(whole(content(name))), type) >= least; }, 10s);
   }
-  // But for a line that is being written.
-  static std::string whole(const std::string& text) { return text.substr(0, text.rfind('\n') + 1); }
 
   Json log() const { return attached_->status().at("log"); }
   Json output(std::size_t place = 0) const { return log().at("outputs").at(place); }
@@ -170,7 +136,6 @@ class LogOnTheWire : public OnTheWire {
     return eventually([&] { return attached_->process().err().find(words) != std::string::npos; }, 5s);
   }
 
-  std::string folder_;
   std::uint16_t next_port_ = 20000;
 };
 INSTANTIATE_TEST_SUITE_P(Netns, LogOnTheWire, kNativeAndGeneric, config_name);

@@ -220,15 +220,6 @@ TEST_P(ProgramEvents, OnlyOfPacketsThatComeToTheirProgram) {
 INSTANTIATE_TEST_SUITE_P(Backends, ProgramEvents, testing::ValuesIn(all_targets()), target_name);
 
 // As programs run where CUDA devices are attached.
-std::vector<Target> translated_targets() {
-  std::vector<Target> targets = all_targets();
-  std::erase_if(targets, [](const Target& target) { return target.kind != "cuda"; });
-  for (Target& target : targets) {
-    target.as = "_translated";
-    target.made = translating;
-  }
-  return targets;
-}
 INSTANTIATE_TEST_SUITE_P(Translated, ProgramEvents, testing::ValuesIn(translated_targets()), target_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ProgramEvents);
 

@@ -5,10 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
-#include "tests/netns/on_the_wire.hpp"
+#include "tests/netns/logged.hpp"
 #include "tests/stages/program_object.hpp"
 
 namespace xdpgpu::lab {
@@ -33,20 +31,8 @@ std::uint16_t number16(const std::string& bytes, std::size_t at) {
                                     static_cast<std::uint8_t>(bytes.at(at + 1)));
 }
 
-class ProgramEventsOnTheWire : public OnTheWire {
+class ProgramEventsOnTheWire : public LoggedOnTheWire {
  protected:
-  void SetUp() override {
-    OnTheWire::SetUp();
-    std::string name = "/tmp/xdpgpu-events-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override {
-    OnTheWire::TearDown();
-    std::filesystem::remove_all(folder_);
-  }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string text(const std::string& more = "") const {
     return policy(fmt::format(
         R"("rules": [{{"match": {{"proto": "tcp"}}, "action": {{"inspect": "reports"}}}},
@@ -55,35 +41,16 @@ class ProgramEventsOnTheWire : public OnTheWire {
            "log": {{"outputs": [{{"file": "{}"}}]{}}})",
         object_.path(), path("eve.json"), more));
   }
-  // In the policy file that attach is given, as that is whose outputs are opened.
-  void write(const std::string& text) const { std::ofstream(path("policy.json")) << text; }
   void attach_logged() {
-    write(text());
-    attached_ = std::make_unique<Attached>(*host_, AttachSpec{.interfaces = {host_port().ifname()},
-                                                              .generic = generic(),
-                                                              .queues = queues(),
-                                                              .policy_file = path("policy.json")});
-  }
-
-  // Of the type, but for a line that is being written.
-  std::vector<Json> lines(const std::string& type) const {
-    std::ifstream stream(path("eve.json"));
-    std::string all(std::istreambuf_iterator<char>(stream), {});
-    std::vector<Json> found;
-    for (std::size_t at = 0, end; (end = all.find('\n', at)) != std::string::npos; at = end + 1) {
-      Json line = Json::parse(all.substr(at, end - at), nullptr, false);
-      EXPECT_TRUE(line.is_object()) << all.substr(at, end - at);
-      if (line.value("event_type", "") == type) found.push_back(std::move(line));
-    }
-    return found;
+    write("policy.json", text());
+    attach_by_file();
   }
   bool come(std::size_t count) const {
-    return eventually([&] { return lines("program").size() >= count; }, 10s);
+    return eventually([&] { return told("program").size() >= count; }, 10s);
   }
   Json counts() const { return attached_->status().at("log").at("program"); }
 
   const TemporaryFile object_{tests::syns_object(), ".o"};
-  std::string folder_;
 };
 INSTANTIATE_TEST_SUITE_P(Netns, ProgramEventsOnTheWire, kNativeAndGeneric, config_name);
 
@@ -92,7 +59,7 @@ TEST_P(ProgramEventsOnTheWire, EachSynIsInTheLogWithItsPortsAndHeaders) {
   for (const auto port : std::initializer_list<std::uint16_t>{5001, 5002, 5003})
     ASSERT_TRUE(tcp_connects(*left_, *host_, "10.9.0.1", port)) << port;
   ASSERT_TRUE(come(3)) << attached_->process().err();
-  auto events = lines("program");
+  auto events = told("program");
   ASSERT_EQ(events.size(), 3u);
   // Connections that came by several queues are told of in no order.
   std::sort(events.begin(), events.end(), [](const Json& one, const Json& other) {
@@ -129,18 +96,18 @@ TEST_P(ProgramEventsOnTheWire, WhatIsTooLongIsAnsweredAsSuchAndTheNextOneIsTold)
   attach_logged();
   Sender(left_port()).send(build(from_left(1'000, 7'000, "hello")));
   ASSERT_TRUE(come(1)) << attached_->process().err();
-  const Json event = lines("program")[0];
+  const Json event = told("program")[0];
   EXPECT_EQ(event.at("program").at("map"), "notes");
   EXPECT_EQ(decoded(event.at("program").at("data")), std::string("too long\0", 9));
   EXPECT_FALSE(event.at("program").contains("packet"));
   EXPECT_EQ(event.at("xdpgpu").at("action"), "drop");
-  EXPECT_TRUE(eventually([&] { return lines("drop").size() == 1; }, 10s));
+  EXPECT_TRUE(eventually([&] { return told("drop").size() == 1; }, 10s));
   EXPECT_TRUE(eventually([&] { return attached_->pins().worker("dropped") == 1; }, 10s));
 }
 
 TEST_P(ProgramEventsOnTheWire, NoMoreIsToldThanThePolicyWants) {
   attach_logged();
-  write(text(R"(, "rate": 2)"));
+  write("policy.json", text(R"(, "rate": 2)"));
   ASSERT_EQ(product(*host_, {"policy", "apply", host_port().ifname(), path("policy.json")}).status, 0);
   std::vector<Frame> frames;
   for (std::uint16_t i = 0; i < 40; i++) frames.push_back(build(from_left(1'000 + i, 7'000, "hello")));
@@ -154,7 +121,7 @@ TEST_P(ProgramEventsOnTheWire, NoMoreIsToldThanThePolicyWants) {
       10s))
       << counts();
   EXPECT_GT(counts().at("over_rate"), 20);
-  write(text(R"(, "events": ["drop"])"));
+  write("policy.json", text(R"(, "events": ["drop"])"));
   ASSERT_EQ(product(*host_, {"policy", "apply", host_port().ifname(), path("policy.json")}).status, 0);
   const Json before = counts();
   Sender(left_port()).send(build(from_left(999, 7'000, "hello")));

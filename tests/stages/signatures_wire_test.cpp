@@ -9,29 +9,20 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/netns/on_the_wire.hpp"
+#include "tests/netns/logged.hpp"
 
 namespace xdpgpu::lab {
 namespace {
 
 constexpr std::uint16_t kPort = 7000;
 
-class SignaturesOnTheWire : public OnTheWire {
+class SignaturesOnTheWire : public LoggedOnTheWire {
  protected:
   void SetUp() override {
-    OnTheWire::SetUp();
-    std::string name = "/tmp/xdpgpu-rules-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    std::filesystem::create_directory(folder_ + "/rules");
-  }
-  void TearDown() override {
-    OnTheWire::TearDown();
-    std::filesystem::remove_all(folder_);
+    LoggedOnTheWire::SetUp();
+    std::filesystem::create_directory(path("rules"));
   }
 
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
   // more: of the stage; log: more of the log.
   void write_policy(const std::string& more = "", const std::string& log = "") const {
     write("policy.json", policy(fmt::format(
@@ -42,10 +33,7 @@ class SignaturesOnTheWire : public OnTheWire {
                              port_, in_front_, more, path("eve.json"), log)));
   }
   void attach_here() {
-    attached_ = std::make_unique<Attached>(*host_, AttachSpec{.interfaces = {host_port().ifname()},
-                                                              .generic = generic(),
-                                                              .queues = queues(),
-                                                              .policy_file = path("policy.json")});
+    attach_by_file();
     server_.emplace(*host_, "10.9.0.1", port_);
   }
   Outcome apply() const {
@@ -66,18 +54,6 @@ class SignaturesOnTheWire : public OnTheWire {
     return "nowhere";
   }
 
-  // Lines that are whole, of that type.
-  std::vector<Json> told(const std::string& type) const {
-    std::ifstream stream(path("eve.json"));
-    std::string text{std::istreambuf_iterator<char>(stream), {}};
-    text.resize(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
-    std::vector<Json> lines;
-    for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
-      Json line = Json::parse(text.substr(at, text.find('\n', at) - at));
-      if (line.at("event_type") == type) lines.push_back(std::move(line));
-    }
-    return lines;
-  }
   // The rules of which is told, in the order in which they are.
   std::vector<std::uint64_t> sids() const {
     std::vector<std::uint64_t> all;
@@ -88,7 +64,6 @@ class SignaturesOnTheWire : public OnTheWire {
     return eventually([&] { return told("alert").size() >= count; }, 10s);
   }
 
-  std::string folder_;
   std::uint16_t port_ = kPort;  // the server's
   std::string in_front_;        // stages of the pipeline
   std::optional<UdpSocket> server_;

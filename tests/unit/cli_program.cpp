@@ -53,7 +53,7 @@ TEST_F(CliProgram, ThatHasAllItNeedsIsDescribed) {
   EXPECT_THAT(text.out,
               HasSubstr("Map .rodata: array, keys of 4 bytes, values of 4 bytes, 1 at most; the program only "
                         "reads it\n"));
-  EXPECT_THAT(text.out, HasSubstr("All maps are the device's alone: "));
+  EXPECT_THAT(text.out, HasSubstr("On a device all maps are its own: "));
   EXPECT_THAT(text.out, HasSubstr("Needs helpers: map_lookup_elem (2), map_update_elem (1), "));
   EXPECT_THAT(text.out, HasSubstr("Note: map counts is to be shared with others by a pin"));
   EXPECT_THAT(text.out, HasSubstr("Nothing that it needs is missing\n"));

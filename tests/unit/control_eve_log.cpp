@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <linux/bpf.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <sstream>
 
 #include "maps/parse.h"
+#include "userspace/compiler/programs/exchange.hpp"
 #include "userspace/control/log_places.hpp"
 #include "userspace/dataplane/clock.hpp"
 
@@ -58,11 +60,10 @@ class EveLogs : public testing::Test {
   }
   // In force from now on, its log as it is written there; empty: none.
   void use(const std::string& log, u32 generation, const std::string& pipelines = kPipelines,
-           bool settled = true) {
+           bool settled = true, policy::FileContents files = {}) {
     auto made = compiler::compile_policy(
-        {"p.json",
-         R"({"version": 1, )" + pipelines + (log.empty() ? "" : R"(, "log": {)" + log + "}") + "}",
-         {}},
+        {"p.json", R"({"version": 1, )" + pipelines + (log.empty() ? "" : R"(, "log": {)" + log + "}") + "}",
+         std::move(files)},
         {"eth0"});
     ASSERT_TRUE(made) << made.error().sentence;
     const auto policy = std::make_shared<const compiler::CompiledPolicy>(std::move(*made));
@@ -95,7 +96,7 @@ class EveLogs : public testing::Test {
     metadata.pipeline = pipeline;
     std::memcpy(at - XG_METADATA_SIZE, &metadata, sizeof(metadata));
     descriptor_ = {XG_FRAME_DATA, sizeof(frame), 0};
-    result_ = {XG_VERDICT(u32{XG_DROP}, 0u, 1u, 1u), 0, 0, 0};
+    result_ = {XG_VERDICT(u32{XG_DROP}, 0u, 1u, 1u), slot_.events != nullptr ? XG_RES_EVENT : 0, 0, 0};
     worker_.tell(batch_, region_.data(), dataplane::monotonic_ns());
   }
   std::vector<Json> lines(const std::string& name) const {
@@ -175,6 +176,53 @@ TEST_F(EveLogs, OnlyTheEventsThatThePolicyNamesAreTold) {
   log_.stats({{"uptime", 3}});
   serve();
   EXPECT_THAT(types("eve.json"), ElementsAre("dns", "stats"));
+}
+
+// A program that puts out eight bytes for its first map.
+std::string putting_out() {
+  programs::ObjectProgram object;
+  object.section = "xdp";
+  object.program.name = "reports";
+  object.program.license = "GPL";
+  gpu::programs::Map& map = object.program.maps.emplace_back();
+  map.name = "reported";
+  map.type = BPF_MAP_TYPE_PERF_EVENT_ARRAY;
+  map.key_bytes = map.value_bytes = 4;
+  map.entries = 1;
+  object.program.instructions = {
+      {.opcode = BPF_LD | BPF_IMM | BPF_DW, .destination = 2, .source = BPF_PSEUDO_MAP_IDX},
+      {},
+      {.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .destination = 3},
+      {.opcode = BPF_ALU64 | BPF_MOV | BPF_X, .destination = 4, .source = 10},
+      {.opcode = BPF_ALU64 | BPF_ADD | BPF_K, .destination = 4, .immediate = -8},
+      {.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .destination = 5, .immediate = 8},
+      {.opcode = BPF_JMP | BPF_CALL, .immediate = BPF_FUNC_perf_event_output},
+      {.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .immediate = 2},
+      {.opcode = BPF_JMP | BPF_EXIT}};
+  return programs::to_bytes(object).value();
+}
+TEST_F(EveLogs, WhatAProgramPutOutNamesAMapThatItHas) {
+  use(outputs({"eve.json"}) + R"(, "events": ["program"])", 1,
+      R"("rules": [{"action": {"inspect": "own"}}],
+         "pipelines": {"own": [{"stage": "program", "object": "p.o"}]})",
+      true, {{policy::program_key("p.o", {}), putting_out()}});
+  xg_event put{.map = 0, .length = 2, .asked = 0, .reserved = {}, .bytes = {'h', 'i'}};
+  slot_.events = &put;
+  drop(1, 0);
+  put.map = 1;  // a device's word
+  drop(1, 0);
+  put.map = 0xffff;
+  drop(1, 0);
+  serve();
+  ASSERT_THAT(types("eve.json"), ElementsAre("program"));
+  const Json program = lines("eve.json")[0].at("program");
+  EXPECT_EQ(program.at("name"), "reports");
+  EXPECT_EQ(program.at("map"), "reported");
+  EXPECT_EQ(program.at("data"), "aGk=");
+  const auto report = log_.report();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->program.told, 1U);
+  EXPECT_EQ(report->program.wrong, 2U);
 }
 
 // A policy takes another one's place: outputs that both have go on, others come and go.

@@ -328,6 +328,11 @@ TEST(Programs, RunWhereThePolicySays) {
   EXPECT_EQ(names_in_kernel(*moved), std::vector<std::string>{"own"});
   EXPECT_NE(moved->pipelines, stays->pipelines);
   EXPECT_THAT(to_json(*moved), HasSubstr(R"("where": "kernel")"));
+  // What would mean something else there, or get at more.
+  EXPECT_THAT(problems(with("router"), R"(, "where": "kernel")"),
+              HasSubstr("/where: its program router may not call "));
+  EXPECT_THAT(problems(with("syns"), R"(, "where": "kernel")"),
+              HasSubstr("/where: its map syns takes what it puts out for the log"));
   EXPECT_THAT(problems(with("changes"), R"(, "where": "here")"), HasSubstr("/where: "));
 }
 

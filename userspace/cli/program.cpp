@@ -335,7 +335,7 @@ std::string text_of(const CheckReport& report, const std::vector<programs::MapNe
   }
   if (!report.maps.empty())
     text +=
-        "All maps are the device's alone: they begin with what the policy's files say, and the kernel has "
+        "On a device all maps are its own: they begin with what the policy's files say, and the kernel has "
         "none\n";
   if (!report.tails.empty()) text += fmt::format("Goes on with: {}\n", fmt::join(report.tails, ", "));
   text += names_text("helpers", report.helpers) + names_text("map types", report.map_types) +

@@ -228,6 +228,10 @@ std::optional<LogReport> EveLog::report() const {
       sum->ring_full += counts.ring_full;
       sum->wrong += counts.wrong;
     }
+  // They came into a ring, and are in no line.
+  const u64 wrong = std::min(wrong_programs_.load(std::memory_order_relaxed), report.program.told);
+  report.program.told -= wrong;
+  report.program.wrong += wrong;
   for (auto* const log : logs_) {
     report.rules_unasked += log->finisher().unasked();
     report.rule_bounds_reached += log->finisher().bounds_reached();
@@ -354,7 +358,10 @@ void EveLog::tell_alerts(const dataplane::Event& event, const gpu::PipelineSetti
 void EveLog::tell_program(const dataplane::Event& event, const gpu::PipelineSettings& pipeline,
                           const EveFacts& of) {
   const auto* const program = putter_of(pipeline.stages);
-  if (program == nullptr || event.program.map >= program->maps.size()) return;
+  if (program == nullptr || event.program.map >= program->maps.size()) {
+    wrong_programs_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   eve_program(event, {.name = program->name, .map = program->maps[event.program.map].name}, of, line_);
   add(line_);
 }

@@ -5,6 +5,7 @@
 // (log_output.hpp). Neither workers nor the control thread ever wait for it, or for who reads.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -136,6 +137,8 @@ class EveLog {
   std::optional<Clock::time_point> next_stats_;
   std::thread thread_;
 
+  // Of programs: what is told of in no line, as it names a map that there is not.
+  std::atomic<u64> wrong_programs_{0};
   // The thread's.
   std::vector<LogOutput> outputs_;
   std::string line_;

@@ -5,10 +5,8 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +20,10 @@
 #include <span>
 
 #include "userspace/compiler/programs/exchange.hpp"
+#include "userspace/compiler/programs/needs.hpp"
 #include "userspace/compiler/sealed_memory.hpp"
 #include "userspace/control/forked.hpp"
+#include "userspace/control/program_memory.hpp"
 #include "userspace/kernel/descriptors.hpp"
 #include "userspace/policy/kernel_programs.hpp"
 #include "userspace/policy/program_files.hpp"
@@ -41,7 +41,6 @@ using Port = KernelPrograms::Port;
 constexpr std::chrono::seconds kLongestLoaded{15};
 // Whoever asks waits longer than it may take.
 constexpr std::chrono::seconds kLongestCall{30};
-constexpr std::size_t kMostSaid = sizeof(Message::text) - 1;
 // What an order begins with.
 constexpr u64 kOrder = 0x7867'7063'0000'000a;
 
@@ -74,11 +73,6 @@ struct Part {
   void say(std::string_view what) { std::memcpy(text, what.data(), std::min(what.size(), sizeof(text) - 1)); }
 };
 
-// The end of it says why.
-std::string shortened(const std::string& why, std::size_t most) {
-  return why.size() <= most ? why : "..." + why.substr(why.size() - (most - 3));
-}
-
 bool send_part(int socket, const Part& part, int descriptor) {
   const std::span<const int> beside(&descriptor, descriptor < 0 ? 0 : 1);
   return kernel::send_with(socket, std::as_bytes(std::span(&part, 1)), beside, 0);
@@ -101,6 +95,7 @@ Result<kernel::UserProgram> load_here(const std::string& bytes, const std::vecto
   if (!order) return Error(order.error());
   const auto object = programs::from_bytes(order->program);
   if (!object) return Error(object.error());
+  if (auto why = programs::why_not_in_kernel(object->program); !why.empty()) return Error(std::move(why));
   if (auto problem = number_problem(*order, ports); !problem.empty()) return Error(std::move(problem));
   kernel::UserBounds bounds{.fragments = ports.front().several_buffers, .most_bytes = most_bytes};
   if (bounds.fragments && !object->fragments)
@@ -123,7 +118,7 @@ Result<kernel::UserProgram> load_here(const std::string& bytes, const std::vecto
     auto loaded = load_here(bytes, ports, most_bytes);
     Part part;
     if (!loaded) {
-      part.say(shortened(loaded.error(), kMostSaid));
+      part.say(for_message(loaded.error()));
       _exit(send_part(socket, part, -1) ? 0 : 1);
     }
     for (const auto& map : loaded->maps) {
@@ -188,20 +183,6 @@ Result<kernel::UserProgram> load_apart(const std::string& bytes, const std::vect
 }
 static_assert(kLongestLoaded.count() == 15);
 
-Result<std::string> copy_of(const kernel::Fd& memory) {
-  struct stat info {};
-  if (fstat(memory.get(), &info) != 0 || static_cast<u64>(info.st_size) > kMaxProgramBytes)
-    return Error(std::string("what was handed over is no program"));
-  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
-  for (std::size_t at = 0; at < bytes.size();) {
-    const ssize_t got = pread(memory.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return Error(std::string("what was handed over cannot be read"));
-    at += static_cast<std::size_t>(got);
-  }
-  return bytes;
-}
-
 Result<void> check_ports(const std::vector<Port>& ports) {
   for (const Port& port : ports) {
     if (port.in_dispatcher)
@@ -231,24 +212,12 @@ Result<void> put(const kernel::UserProgram& program, u32 slot, u32 number, const
   return {};
 }
 
-// Into memory of the broker's.
-Result<void> write_to(const kernel::Fd& memory, const std::string& bytes) {
-  void* const to = mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
-  if (to == MAP_FAILED) return Error(fmt::format("its memory cannot be mapped: {}", std::strerror(errno)));
-  std::memcpy(to, bytes.data(), bytes.size());
-  munmap(to, bytes.size());
-  return {};
-}
-
 Result<void> order(BrokerCalls& broker, const std::string& pipeline, const std::string& bytes, u32 slot,
                    u32 number) {
   if (bytes.size() > kMaxProgramBytes)
     return Error(fmt::format("it and what its maps have at first take {} MiB, and {} MiB can be handed over",
                              bytes.size() >> 20, kMaxProgramBytes >> 20));
-  auto given = broker.call(Message::make(MessageType::program_memory, static_cast<u32>(bytes.size())));
-  if (!given) return Error(given.error());
-  if (given->message.type != MessageType::memory) return Error(std::string(given->message.text));
-  if (auto written = write_to(given->descriptors[0], bytes); !written) return written;
+  if (auto handed = hand_over(broker, bytes); !handed) return handed;
   const auto loaded =
       broker.call(Message::make(MessageType::load_program, slot, number, pipeline), kLongestCall);
   if (!loaded) return Error(loaded.error());
@@ -336,7 +305,7 @@ Result<void> KernelPrograms::load(u32 slot, u32 number, const std::string& pipel
   if (slot >= slots_.size() || number >= XG_MAX_PROGRAMS || !policy::is_identifier(pipeline) || ports.empty())
     return Error(std::string("no policy has such a program"));
   if (auto right = check_ports(ports); !right) return right;
-  auto bytes = copy_of(memory);
+  auto bytes = copy_of(memory, kMaxProgramBytes);
   if (!bytes) return Error(bytes.error());
   Slot& to = slots_[slot];
   to.erase(number);

@@ -15,6 +15,7 @@
 #include "gpu/program_translation.hpp"
 #include "maps/parse.h"
 #include "userspace/compiler/translations.hpp"
+#include "userspace/dataplane/checksum.hpp"
 #include "userspace/dataplane/frame_region.hpp"
 #include "userspace/host/capture.hpp"
 
@@ -58,11 +59,8 @@ std::vector<u8> made_up_frame(std::mt19937_64& random, bool six, bool tcp) {
     put16(frame, 20 + l4_bytes);
     frame.insert(frame.end(), {0, 0, 0x40, 0, 64, protocol, 0, 0});
     put_random(8);
-    u32 sum = 0;
-    for (std::size_t i = 0; i < 20; i += 2) sum += u32{frame[header + i]} << 8 | frame[header + i + 1];
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = ~(sum + (sum >> 16));
-    frame[header + 10] = static_cast<u8>(sum >> 8), frame[header + 11] = static_cast<u8>(sum);
+    const u16 checksum = static_cast<u16>(~dataplane::ones_sum(&frame[header], 20));
+    std::memcpy(&frame[header + 10], &checksum, sizeof(checksum));
   }
   put_random(4);  // ports
   if (tcp) {

@@ -22,6 +22,7 @@
 #include "gpu/stages/stages.hpp"
 #include "userspace/compiler/programs/exchange.hpp"
 #include "userspace/control/forked.hpp"
+#include "userspace/control/program_memory.hpp"
 #include "userspace/policy/kernel_programs.hpp"
 #include "userspace/policy/program_files.hpp"
 
@@ -34,13 +35,6 @@ using kernel::Verdict;
 constexpr std::chrono::seconds kLongestVerified{15};
 // Whoever asks waits longer than it may take.
 constexpr std::chrono::seconds kLongestCall{30};
-constexpr std::size_t kMostSaid = sizeof(Message::text) - 1;
-
-// The end of it says why.
-std::string shortened(const std::string& why) {
-  if (why.size() <= kMostSaid) return why;
-  return "..." + why.substr(why.size() - (kMostSaid - 3));
-}
 
 std::string judged(const Verdict& verdict) {
   switch (verdict.said) {
@@ -57,18 +51,10 @@ std::string judged(const Verdict& verdict) {
 
 // Empty: the kernel takes it.
 std::string judge(const kernel::Fd& memory) {
-  struct stat info {};
-  if (fstat(memory.get(), &info) != 0 || static_cast<u64>(info.st_size) > programs::kMostExchanged)
-    return "what was handed over is no program";
   // Who wrote it may go on writing: a copy is looked at.
-  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
-  for (std::size_t at = 0; at < bytes.size();) {
-    const ssize_t got = pread(memory.get(), bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return "what was handed over cannot be read";
-    at += static_cast<std::size_t>(got);
-  }
-  const auto object = programs::from_bytes(bytes);
+  const auto bytes = copy_of(memory, programs::kMostExchanged);
+  if (!bytes) return bytes.error();
+  const auto object = programs::from_bytes(*bytes);
   return object ? judged(kernel::verify(object->program, object->fragments)) : object.error();
 }
 
@@ -79,7 +65,7 @@ std::string judge(const kernel::Fd& memory) {
   prctl(PR_SET_NAME, "xdpgpu-verifier");
   close_others({memory.get(), answer.get()});
   try {
-    const std::string why = shortened(judge(memory));
+    const std::string why = for_message(judge(memory));
     const bool told = write(answer.get(), why.data(), why.size()) == static_cast<ssize_t>(why.size());
     _exit(told ? 0 : 1);
   } catch (const std::exception&) {
@@ -117,14 +103,7 @@ Result<void> verify_programs(BrokerCalls& broker, const compiler::CompiledPolicy
     if (std::any_of(known.begin(), known.end(), [&](const auto& other) { return other.bytes == one.bytes; }))
       continue;
     const auto failed = [&](const std::string& why) { return Error(fmt::format("{}: {}", one.where, why)); };
-    auto given = broker.call(Message::make(MessageType::program_memory, static_cast<u32>(one.bytes.size())));
-    if (!given) return failed(given.error());
-    if (given->message.type != MessageType::memory) return failed(given->message.text);
-    void* const to =
-        mmap(nullptr, one.bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, given->descriptors[0].get(), 0);
-    if (to == MAP_FAILED) return failed(fmt::format("its memory cannot be mapped: {}", std::strerror(errno)));
-    std::memcpy(to, one.bytes.data(), one.bytes.size());
-    munmap(to, one.bytes.size());
+    if (auto handed = hand_over(broker, one.bytes); !handed) return failed(handed.error());
     const auto verified = broker.call(Message::make(MessageType::verify_program), kLongestCall);
     if (!verified) return failed(verified.error());
     if (verified->message.type != MessageType::done) return failed(verified->message.text);

@@ -34,10 +34,10 @@ struct UserBounds {
   std::vector<u32> interfaces{};  // by the host's numbers: what its devmaps may have
 };
 
-// A program within its bounds (userspace/compiler/programs/check.hpp), whoever made it. It may call no more
-// helpers than a device has, and not bpf_redirect, whose numbers nobody checks. A map of each CPU's has its
-// first values on all of them, as bpftool puts them there. Needs CAP_BPF and CAP_NET_ADMIN. The error is half
-// a sentence, behind the program's name; it may have the verifier's last lines.
+// A program within its bounds (userspace/compiler/programs/check.hpp) that may run in the kernel
+// (programs::why_not_in_kernel()), whoever made it. A map of each CPU's has its first values on all of them,
+// as bpftool puts them there. Needs CAP_BPF and CAP_NET_ADMIN. The error is half a sentence, behind the
+// program's name; it may have the verifier's last lines.
 Result<UserProgram> load_user_program(const gpu::programs::Program& program,
                                       const std::vector<gpu::ProgramMapContents>& contents,
                                       const UserBounds& bounds);

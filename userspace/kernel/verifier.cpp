@@ -19,6 +19,7 @@
 
 #include "userspace/kernel/kernel.hpp"
 #include "userspace/kernel/logging.hpp"
+#include "userspace/kernel/program_maps.hpp"
 
 namespace xdpgpu::kernel {
 namespace {
@@ -35,150 +36,38 @@ constexpr u32 kEntries = 1024;
 constexpr std::size_t kLogBytes = std::size_t{16} << 20;
 constexpr std::size_t kLinesTold = 3, kMostTold = 600;
 
-// Names of maps and programs are of letters, digits, "_" and ".".
-std::string kernel_name(std::string_view name) {
-  std::string allowed;
-  for (const char c : name.substr(0, BPF_OBJ_NAME_LEN - 1)) {
-    const bool is = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.';
-    allowed += is ? c : '_';
-  }
-  return allowed;
-}
-
 // EPERM, too: it is the object's, since others may be loaded.
 Verdict failed(const std::string& what, int error) {
   return {Said::refuses, fmt::format("{}: {}", what, std::strerror(error))};
 }
 
-class Maps {
- public:
-  explicit Maps(const Program& program) : all_(program.maps), made_(all_.size()) {}
+// The verifier may know that a key is one of an array's: those have all. Of others it asks no number.
+u32 entries_to_ask(const Map& map) {
+  // Bytes; the least that the kernel has. What it would refuse it is asked for, as far as that is small.
+  if (map.type == BPF_MAP_TYPE_RINGBUF) {
+    const auto page = static_cast<u32>(sysconf(_SC_PAGESIZE));
+    return map.entries % page == 0 && std::has_single_bit(map.entries) ? page
+                                                                       : std::min(map.entries, page - 1);
+  }
+  const bool all = map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY;
+  return all ? map.entries : std::min(map.entries, kEntries);
+}
 
-  // Those that are in others are first.
-  Verdict make() {
-    for (const Map& map : all_)
-      if (!is_made(map.type)) {
-        const char* const type = libbpf_bpf_map_type_str(static_cast<bpf_map_type>(map.type));
-        return {Said::unaskable, fmt::format("its map {} is of a type that is made for no program here ({})",
-                                             map.name, type != nullptr ? type : std::to_string(map.type))};
-      }
-    if (const u64 entries = per_cpu_entries(); entries > kMostVerifiedPerCpuEntries)
-      return {Said::unaskable,
-              fmt::format("its maps of each processor have {} entries on all {}, more than the {} that are "
-                          "made to ask: give them fewer entries",
-                          entries, processors_, kMostVerifiedPerCpuEntries)};
-    if (const u64 needed = bytes(); needed > kMostVerifiedBytes)
-      return {Said::unaskable,
-              fmt::format("its maps take {} MiB here, more than the {} MiB that are spent on asking: give "
-                          "them fewer entries",
-                          needed >> 20, kMostVerifiedBytes >> 20)};
-    for (const bool of_maps : {false, true})
-      for (std::size_t i = 0; i < all_.size(); i++)
-        if ((all_[i].inner >= 0) == of_maps)
-          if (auto verdict = make(i); verdict.said != Said::takes) return verdict;
-    return {Said::takes, {}};
-  }
-  std::vector<int> descriptors() const {
-    std::vector<int> fds;
-    for (const Fd& one : made_) fds.push_back(one.get());
-    return fds;
-  }
-
- private:
-  Verdict make(std::size_t number) {
-    const Map& map = all_[number];
-    bpf_map_create_opts how{};
-    how.sz = sizeof(how);
-    how.map_flags = map.flags;
-    if (map.inner >= 0) how.inner_map_fd = static_cast<u32>(made_[static_cast<std::size_t>(map.inner)].get());
-    made_[number] = Fd(bpf_map_create(static_cast<bpf_map_type>(map.type), kernel_name(map.name).c_str(),
-                                      map.key_bytes, map.value_bytes, entries(map), &how));
-    if (!made_[number]) return failed(fmt::format("it refuses to make the map {}", map.name), errno);
-    if (map.type != BPF_MAP_TYPE_ARRAY) return {Said::takes, {}};
-    const int fd = made_[number].get();
-    const std::size_t bytes = map.value_bytes;
-    // check() bounds how many there are. The last one may be cut: the rest of it is zeros.
-    std::vector<u8> value(map.contents.empty() ? 0 : bytes);
-    for (u32 key = 0; bytes != 0 && key * bytes < map.contents.size(); key++) {
-      const std::size_t length = std::min(bytes, map.contents.size() - key * bytes);
-      std::memcpy(value.data(), map.contents.data() + key * bytes, length);
-      std::fill(value.begin() + static_cast<std::ptrdiff_t>(length), value.end(), u8{0});
-      if (bpf_map_update_elem(fd, &key, value.data(), BPF_ANY) != 0)
-        return failed(fmt::format("it refuses what the map {} begins with", map.name), errno);
-    }
-    // Constants are known to the verifier where nobody can change them any more. Others are as libbpf makes
-    // them: not frozen, and the verifier does not rely on what is in them.
-    if (map.constant && bpf_map_freeze(fd) != 0)
-      return failed(fmt::format("it does not freeze the map {}", map.name), errno);
-    return {Said::takes, {}};
-  }
-
-  static bool is_made(u32 type) {
-    switch (type) {
-      case BPF_MAP_TYPE_ARRAY:
-      case BPF_MAP_TYPE_PERCPU_ARRAY:
-      case BPF_MAP_TYPE_HASH:
-      case BPF_MAP_TYPE_PERCPU_HASH:
-      case BPF_MAP_TYPE_LRU_HASH:
-      case BPF_MAP_TYPE_LPM_TRIE:
-      case BPF_MAP_TYPE_DEVMAP:
-      case BPF_MAP_TYPE_DEVMAP_HASH:
-      case BPF_MAP_TYPE_PROG_ARRAY:
-      case BPF_MAP_TYPE_ARRAY_OF_MAPS:
-      case BPF_MAP_TYPE_PERF_EVENT_ARRAY:
-      case BPF_MAP_TYPE_RINGBUF:
-        return true;
-      default:
-        return false;
-    }
-  }
-  static bool is_of_each_cpu(const Map& map) {
-    return map.type == BPF_MAP_TYPE_PERCPU_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_HASH;
-  }
-
-  u64 per_cpu_entries() const {
-    u64 sum = 0;
-    for (const Map& map : all_)
-      if (is_of_each_cpu(map)) sum += processors_ * entries(map);
-    return sum;
-  }
-
-  // What the kernel allocates, about. No sum is beyond 64 bits: without processors a program's maps are
-  // within bounds.
-  u64 bytes() const {
-    constexpr u64 kHead = 64;  // of an entry: links, hash, a pointer; and its part of the table
-    const auto rounded = [](u64 count) { return (count + 7) / 8 * 8; };
-    u64 sum = 0;
-    for (const Map& map : all_) {
-      const u64 value = rounded(map.value_bytes);
-      // Values alone, one behind the other.
-      if (map.type == BPF_MAP_TYPE_ARRAY)
-        sum += value * entries(map);
-      else if (map.type == BPF_MAP_TYPE_RINGBUF)
-        sum += 4 * u64{entries(map)};  // and pages for itself
-      else
-        sum += (value * (is_of_each_cpu(map) ? processors_ : 1) + rounded(map.key_bytes) + kHead) *
-               (entries(map) + processors_);  // hashes have some to spare for each processor
-    }
-    return sum;
-  }
-
-  // The verifier may know that a key is one of an array's: those have all. Of others it asks no number.
-  static u32 entries(const Map& map) {
-    // Bytes; the least that the kernel has. What it would refuse it is asked for, as far as that is small.
-    if (map.type == BPF_MAP_TYPE_RINGBUF) {
-      const auto page = static_cast<u32>(sysconf(_SC_PAGESIZE));
-      return map.entries % page == 0 && std::has_single_bit(map.entries) ? page
-                                                                         : std::min(map.entries, page - 1);
-    }
-    const bool all = map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY;
-    return all ? map.entries : std::min(map.entries, kEntries);
-  }
-
-  const u64 processors_ = static_cast<u64>(std::max(libbpf_num_possible_cpus(), 1));
-  const std::vector<Map>& all_;
-  std::vector<Fd> made_;
-};
+// Why it is not asked of a program with these maps; empty: it is.
+std::string why_unaskable(const std::vector<Map>& maps) {
+  if (std::string why = why_not_made(maps); !why.empty()) return why;
+  const MapsSize size = size_of(maps, entries_to_ask);
+  if (size.per_cpu_entries > kMostVerifiedPerCpuEntries)
+    return fmt::format(
+        "its maps of each processor have {} entries on all {}, more than the {} that are made to ask: give "
+        "them fewer entries",
+        size.per_cpu_entries, std::max(libbpf_num_possible_cpus(), 1), kMostVerifiedPerCpuEntries);
+  if (size.bytes > kMostVerifiedBytes)
+    return fmt::format(
+        "its maps take {} MiB here, more than the {} MiB that are spent on asking: give them fewer entries",
+        size.bytes >> 20, kMostVerifiedBytes >> 20);
+  return {};
+}
 
 std::vector<bpf_insn> instructions_of(const Program& program) {
   std::vector<bpf_insn> instructions;
@@ -272,7 +161,10 @@ Verdict may_ask() {
 
 }  // namespace
 
-Loaded load(const Program& program, bool fragments, const std::vector<int>& descriptors) {
+Loaded load(const Program& program, bool fragments, const std::vector<Fd>& maps) {
+  std::vector<int> descriptors;
+  descriptors.reserve(maps.size());
+  for (const Fd& one : maps) descriptors.push_back(one.get());
   const auto instructions = instructions_of(program);
   const FunctionTypes types(instructions);
   bpf_prog_load_opts how{};
@@ -283,7 +175,7 @@ Loaded load(const Program& program, bool fragments, const std::vector<int>& desc
   types.say(how);
   const auto load = [&] {
     errno = 0;
-    return Fd(bpf_prog_load(BPF_PROG_TYPE_XDP, kernel_name(program.name).c_str(), program.license.c_str(),
+    return Fd(bpf_prog_load(BPF_PROG_TYPE_XDP, name_in_kernel(program.name).c_str(), program.license.c_str(),
                             instructions.data(), instructions.size(), &how));
   };
   // What it writes costs more than to verify: it is asked for where there is something to tell.
@@ -302,11 +194,11 @@ Loaded load(const Program& program, bool fragments, const std::vector<int>& desc
 Verdict verify(const Program& program, bool fragments) {
   quiet_libraries();
   if (auto may = may_ask(); may.said != Said::takes) return may;
-  Maps maps(program);
-  if (auto made = maps.make(); made.said != Said::takes) return made;
-  const auto descriptors = maps.descriptors();
+  if (std::string why = why_unaskable(program.maps); !why.empty()) return {Said::unaskable, std::move(why)};
+  const auto maps = make_maps(program.maps, entries_to_ask);
+  if (!maps) return {Said::refuses, "it " + maps.error()};
   for (const Program& part : gpu::programs::parts_of(program)) {
-    auto verdict = load(part, fragments, descriptors).verdict;
+    auto verdict = load(part, fragments, *maps).verdict;
     if (verdict.said == Said::takes) continue;
     if (part.name != program.name)
       verdict.why = fmt::format("{}, with which it goes on: {}", part.name, verdict.why);

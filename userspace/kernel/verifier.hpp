@@ -36,6 +36,6 @@ struct Loaded {
   Fd program;  // empty: the verdict says why
   Verdict verdict;
 };
-Loaded load(const gpu::programs::Program& part, bool fragments, const std::vector<int>& maps);
+Loaded load(const gpu::programs::Program& part, bool fragments, const std::vector<Fd>& maps);
 
 }  // namespace xdpgpu::kernel

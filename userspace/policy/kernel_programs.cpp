@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/policy/kernel_programs.hpp"
 
-#include <linux/bpf.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -13,11 +11,6 @@ bool runs_in_kernel(const Pipeline& pipeline) {
     const auto program = gpu::program_of(stage);
     return program && program->in_kernel;
   });
-}
-
-bool sends_anywhere(const gpu::programs::Instruction& instruction) {
-  return instruction.opcode == (BPF_JMP | BPF_CALL) && instruction.source == 0 &&
-         instruction.immediate == BPF_FUNC_redirect;
 }
 
 std::vector<u16> kernel_pipelines(const Policy& policy) {

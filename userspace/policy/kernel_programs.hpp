@@ -12,9 +12,6 @@
 namespace xdpgpu::policy {
 
 bool runs_in_kernel(const Pipeline& pipeline);
-// An instruction that no such program may have: a call of bpf_redirect, to a number that may be any
-// interface's of the host. Of bpf_redirect_map's targets it is known that they are attached.
-bool sends_anywhere(const gpu::programs::Instruction& instruction);
 
 // The places of the policy's pipelines that do. In their order they are the programs' numbers
 // (XG_RULE_PROGRAM); none has a number where there are more than XG_MAX_PROGRAMS, which parse() refuses.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "maps/packet.h"
+#include "userspace/compiler/programs/needs.hpp"
 #include "userspace/policy/kernel_programs.hpp"
 #include "userspace/policy/stage_reader.hpp"
 #include "userspace/policy/table_stages.hpp"
@@ -22,14 +23,8 @@ void check_in_kernel(Report& report, const Place& stage, const gpu::ProgramOf& p
                           "{}: give it a pipeline of its own",
                           stages));
   if (program.program == nullptr) return;
-  for (const auto& part : gpu::programs::parts_of(*program.program))
-    for (std::size_t i = 0; i < part.instructions.size(); i++)
-      if (sends_anywhere(part.instructions[i]))
-        return report.at(where,
-                         fmt::format("in the kernel its program {} may not call bpf_redirect, at instruction "
-                                     "{}, by which it could send packets out of any interface of the host: "
-                                     "let it call bpf_redirect_map, whose map has attached interfaces alone",
-                                     part.name, i));
+  if (std::string why = programs::why_not_in_kernel(*program.program); !why.empty())
+    report.at(where, std::move(why));
 }
 
 // place: of an array.

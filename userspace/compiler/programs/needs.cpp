@@ -52,6 +52,23 @@ std::string why_no_helper(u32 number) {
   }
 }
 
+// The kernel has many more than devices for who may load programs at all, such as those that read its memory.
+std::string_view why_no_helper_in_kernel(u32 number) {
+  switch (number) {
+    case BPF_FUNC_redirect:
+      return "it could send packets out of any interface of the host; let it call bpf_redirect_map, whose "
+             "map "
+             "has attached interfaces alone";
+    case BPF_FUNC_fib_lookup:
+      return "its routes would be the host's there, and not those of the stage forward; let a device run it";
+    case BPF_FUNC_perf_event_output:
+    case BPF_FUNC_ringbuf_output:
+      return "nobody there writes to the log what it puts out; let a device run it";
+    default:
+      return why_no_helper(number).empty() ? "" : "no device has it, either";
+  }
+}
+
 std::string why_no_map_type(u32 type) {
   if (std::find(kMapTypes.begin(), kMapTypes.end(), type) != kMapTypes.end()) return {};
   switch (type) {
@@ -187,6 +204,23 @@ Needs needs_of(const ObjectProgram& object) {
     needs.map_types.push_back({map_type_name(type), type, times, why_no_map_type(type)});
   for (const auto& [name, times] : kinds) needs.kinds.push_back({name, 0, times, {}});
   return needs;
+}
+
+std::string why_not_in_kernel(const Program& program) {
+  for (const Map& map : program.maps)
+    if (map.type == BPF_MAP_TYPE_PERF_EVENT_ARRAY || map.type == BPF_MAP_TYPE_RINGBUF)
+      return fmt::format("its map {} takes what it puts out for the log, and nobody reads that in the kernel",
+                         map.name);
+  for (const Program& part : gpu::programs::parts_of(program))
+    for (std::size_t i = 0; i < part.instructions.size(); i++) {
+      const Instruction& one = part.instructions[i];
+      if (one.opcode != (BPF_JMP | BPF_CALL) || one.source != 0) continue;
+      const auto helper = static_cast<u32>(one.immediate);
+      if (const auto why = why_no_helper_in_kernel(helper); !why.empty())
+        return fmt::format("its program {} may not call {}, at instruction {}, in the kernel: {}", part.name,
+                           helper_name(helper), i, why);
+    }
+  return {};
 }
 
 }  // namespace xdpgpu::programs

@@ -37,6 +37,11 @@ Needs needs_of(const ObjectProgram& object);
 // What of it is not there, as half a sentence each: "helper NAME: why".
 std::vector<std::string> missing_of(const ObjectProgram& object, const Needs& needs);
 
+// Why a program, whoever made it, is not to run in XDP itself, as half a sentence behind what calls it: it
+// calls a helper that would get at more of the host than its packets and its maps, or that means something
+// else there than on devices. Empty: it may run there, if the kernel's verifier takes it.
+std::string why_not_in_kernel(const Program& program);
+
 // "map_lookup_elem"; a number that this build does not know: "helper 999".
 std::string helper_name(u32 number);
 // "percpu_array"; likewise.
