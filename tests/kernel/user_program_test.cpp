@@ -126,7 +126,7 @@ TEST_F(UserProgram, FragmentsComeToItWhereThePolicySaysSo) {
   const Frame first = ethernet() + ipv4({.fragment = 0x2000}, udp(1000, 2000, 20));
   for (const std::string what : {"drop", "pass", "inspect"}) {
     Program program;
-    install(program, R"("fragments": ")" + what + "\", " + kAll);
+    install(program, std::string(R"("fragments": ")").append(what).append("\", ").append(kAll));
     const auto own = answers(XDP_TX);
     ASSERT_TRUE(program.put_program(0, own.get()));
     EXPECT_EQ(program.run(first).reason, what == "inspect" ? "program" : what + "_fragment");

@@ -190,10 +190,12 @@ std::string putting_out() {
   map.key_bytes = map.value_bytes = 4;
   map.entries = 1;
   object.program.instructions = {
+      // NOLINTNEXTLINE(misc-redundant-expression): parts of the opcode are 0
       {.opcode = BPF_LD | BPF_IMM | BPF_DW, .destination = 2, .source = BPF_PSEUDO_MAP_IDX},
       {},
       {.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .destination = 3},
       {.opcode = BPF_ALU64 | BPF_MOV | BPF_X, .destination = 4, .source = 10},
+      // NOLINTNEXTLINE(misc-redundant-expression): likewise
       {.opcode = BPF_ALU64 | BPF_ADD | BPF_K, .destination = 4, .immediate = -8},
       {.opcode = BPF_ALU64 | BPF_MOV | BPF_K, .destination = 5, .immediate = 8},
       {.opcode = BPF_JMP | BPF_CALL, .immediate = BPF_FUNC_perf_event_output},

@@ -2,6 +2,7 @@
 //
 // What a policy says of an XDP program and its maps' first contents, as whoever gets its files reads them:
 // the program as it was handed on, and never an object.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -353,16 +354,14 @@ TEST(Programs, InTheKernelAreAlone) {
 }
 
 TEST(Programs, InTheKernelHaveNoFateToShare) {
-  const auto files = with("changes");
-  for (const std::string what : {"drop", "pass", "inspect"})
-    EXPECT_EQ(problems_of(in_kernel("[" + kInKernel + "}]", kInspects + R"(, "fragments": ")" + what + "\""),
-                          files),
-              "");
-  for (const std::string what : {"track", "reassemble"})
-    EXPECT_THAT(
-        problems_of(in_kernel("[" + kInKernel + "}]", kInspects + R"(, "fragments": ")" + what + "\""),
-                    files),
-        HasSubstr("/fragments: the program of pipeline \"own\" runs in the kernel"));
+  const auto said = [files = with("changes")](const char* fragments) {
+    return problems_of(in_kernel(fmt::format("[{}}}]", kInKernel),
+                                 fmt::format(R"({}, "fragments": "{}")", kInspects, fragments)),
+                       files);
+  };
+  for (const char* const what : {"drop", "pass", "inspect"}) EXPECT_EQ(said(what), "");
+  for (const char* const what : {"track", "reassemble"})
+    EXPECT_THAT(said(what), HasSubstr("/fragments: the program of pipeline \"own\" runs in the kernel"));
 }
 
 TEST(Programs, InTheKernelAreBoundedInNumber) {
