@@ -376,6 +376,34 @@ TEST_P(Connections, WhatIsTakenUpInTheMiddleIsNotHeldToWindows) {
   EXPECT_NE(values().at(0) & XG_CT_LIBERAL, 0u);
 }
 
+// Each worker shows the host's SYNs to its own queue: one that does so late may come behind the connection's
+// end, and what still follows that comes in.
+TEST_P(Connections, ASynThatIsShownLateBeginsNothing) {
+  const auto late = [](u64 packets, u32 seq = 0) {
+    Said syn = host({.flags = kSyn, .seq = seq});
+    syn.years_ns = 0 - packets * kTick;
+    return syn;
+  };
+  for (const bool loose : {false, true}) {
+    auto stage = tracks(true, Action::drop);
+    stage.loose = loose;
+    const auto closed =
+        handshake() + std::vector<Said>{host({.flags = kFin | kAck}), peer({.flags = kFin | kAck, .ack = 2})};
+    expect_talk({stage},
+                closed + std::vector<Said>{late(5), peer({.seq = 2, .ack = 2}), host({.seq = 2, .ack = 2})});
+    EXPECT_EQ(state(), XG_CT_TIME_WAIT);
+    const std::vector<Said> refused{host({.flags = kSyn, .seq = 0}),
+                                    peer({.flags = kRst | kAck, .seq = 0, .ack = 1})};
+    expect_talk({stage}, refused + std::vector<Said>{late(2)});
+    EXPECT_EQ(state(), XG_CT_CLOSED);
+    // The host takes the ports again.
+    for (const Said& again : {late(0), late(0, 70'000), late(5, 70'000)}) {
+      expect_talk({stage}, closed + std::vector<Said>{again});
+      EXPECT_EQ(state(), XG_CT_SYN_SENT);
+    }
+  }
+}
+
 // ---- What has no connection, and whose -----------------------------------------------------------------
 
 TEST_P(Connections, WhatHasNoConnectionGoesByOnUntracked) {

@@ -5,6 +5,7 @@
 // each other without a packet lost; and nothing of it is left behind.
 #include <fmt/format.h>
 #include <net/if.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -25,7 +26,7 @@ Outcome bpftool(const Namespace& ns, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), kBpftool);
   return run_program(ns, std::move(arguments));
 }
-// Programs of a name that the kernel has.
+// Programs of a name that the kernel has, of whatever host.
 std::size_t loaded(const Namespace& ns, const std::string& name) {
   Outcome listed;
   // It fails where one goes while it looks.
@@ -61,9 +62,18 @@ class KernelProgramOnTheWire : public OnTheWire {
   std::uint64_t given() const { return attached_->pins().kernel("program"); }
   std::uint64_t inspected() const { return attached_->pins().kernel("inspected"); }
   std::string pins() const { return Pins::directory(*host_, host_port().ifname()) + "/programs/p/1"; }
-  std::size_t programs_loaded() const { return loaded(*host_, "drop_udp_ports"); }
+  std::size_t programs_loaded() const { return loaded(*host_, name_); }
 
-  const TemporaryFile object_{tests::udp_ports_object(), ".o"};
+  // The kernel names programs of all hosts: this one's has a name of its own.
+  static std::string renamed(std::string object, const std::string& name) {
+    const std::string was = "drop_udp_ports";
+    EXPECT_EQ(name.size(), was.size());
+    for (std::size_t at = 0; (at = object.find(was, at)) != std::string::npos; at += was.size())
+      object.replace(at, was.size(), name);
+    return object;
+  }
+  const std::string name_ = fmt::format("drop_{:09}", getpid());
+  const TemporaryFile object_{renamed(tests::udp_ports_object(), name_), ".o"};
   const TemporaryFile ports_{R"([{"key": 5001, "value": 1}, {"key": ["0x8a", "0x13"], "value": ["0x01"]}])"};
 };
 INSTANTIATE_TEST_SUITE_P(Netns, KernelProgramOnTheWire, kNativeAndGeneric, config_name);

@@ -482,6 +482,7 @@ class Tracker {
     if (stands_) {
       step = Meeting(*known_, from, *s, settings_.loose, leaves_).step();
       if (leaves_ && known_->waits && step->what == Class::invalid) step.reset();
+      if (is_shown_late(from, *s)) step = Step{Class::established, {}};
     }
     if (!step) step = tcp_begins(from, *s, loose_);
     // Whoever keeps windows need not know what becomes of what begins nothing.
@@ -539,6 +540,15 @@ class Tracker {
     if (entry_ == nullptr) return;
     known_ = read(*entry_);
     stands_ = !known_->waits || leaves_ || (!reports && who.from_upper == known_->originator);
+  }
+
+  // A SYN of the host's from before the end of the connection, which some queue was late to show.
+  bool is_shown_late(bool from, const Segment& s) const {
+    const Side& own = known_->sides[from ? 1 : 0];
+    const bool over = known_->state == State::time_wait || known_->state == State::closed;
+    if (!leaves_ || !s.has(kSyn) || s.has(kAck) || !over || !own.seen || past(s.seq + 1, own.end)) return false;
+    const u64 lasts = u64{timeout_ms(settings_.timeouts, known_->state)} * 1'000'000;
+    return packet_.metadata.rx_time_ns * XG_TICKS_PER_NS < entry_->deadline - lasts * XG_TICKS_PER_NS;
   }
 
   Fate fate_of(Class what, bool asks) const {

@@ -44,7 +44,8 @@ struct TransferResult {
 // One TCP connection from `client` to `server_address` in `server`, pseudo-random content.
 TransferResult tcp_transfer(const Namespace& client, const Namespace& server,
                             const std::string& server_address, const TransferOptions& options = {});
-// Whether a TCP connection comes to stand within `timeout` (an ephemeral listener is set up for it).
+// Whether a TCP connection comes to stand within `timeout` (an ephemeral listener is set up for it). It is
+// ended in order.
 bool tcp_connects(const Namespace& client, const Namespace& server, const std::string& server_address,
                   std::uint16_t port, Millis timeout = 1000ms);
 
