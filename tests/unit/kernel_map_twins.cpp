@@ -13,7 +13,6 @@ namespace xdpgpu::kernel {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::IsEmpty;
 
 const MapBytes kA{1}, kB{2}, kC{3};
 constexpr CountedWord kWhole{0, 8};
@@ -31,7 +30,7 @@ TEST(MapChanges, AreWhatMakesOneOfTheOther) {
   const auto made = changes(from, to);
   EXPECT_EQ(made, (MapChanges{{{kB, number(3)}, {kC, number(4)}}, {kA}}));
   MapEntries applied = from;
-  apply(made, applied);
+  carry_out(made, applied);
   EXPECT_EQ(applied, to);
   EXPECT_EQ(changes(to, to), MapChanges{});
 }
@@ -99,7 +98,7 @@ TEST(MapTwinsOfCounts, WordsOutsideOfTheValueAndOtherSizesAreLeftAlone) {
 TEST(MapTwinsOfChangedMaps, TheDeviceOverwritesTheKernel) {
   const MapSides last{{{kA, number(1)}}, {{{kA, number(1)}}}};
   const MapSides now{{{kA, number(7)}, {kB, number(8)}}, {{{kA, number(2)}, {kC, number(3)}}}};
-  const auto step = step_changed(&last, now, false);
+  const auto step = step_changed(&last, now, KernelWins::nothing);
   EXPECT_EQ(step.kernel, (MapChanges{{{kA, number(2)}, {kC, number(3)}}, {kB}}));
   EXPECT_EQ(step.devices[0], MapChanges{});
 }
@@ -107,12 +106,15 @@ TEST(MapTwinsOfChangedMaps, TheDeviceOverwritesTheKernel) {
 TEST(MapTwinsOfChangedMaps, WhereTheKernelWinsTheOperatorsEntriesGoFirst) {
   const MapSides last{{{kA, number(1)}, {kB, number(1)}}, {{{kA, number(1)}, {kB, number(1)}}}};
   const MapSides now{{{kA, number(7)}}, {{{kA, number(2)}, {kB, number(2)}, {kC, number(3)}}}};
-  const auto step = step_changed(&last, now, true);
+  const auto step = step_changed(&last, now, KernelWins::all);
   EXPECT_EQ(step.devices[0], (MapChanges{{{kA, number(7)}}, {kB}}));
   EXPECT_EQ(step.kernel, (MapChanges{{{kC, number(3)}}, {}}));
   EXPECT_EQ(step.after.kernel, step.after.devices[0]);
-  const auto at_first = step_changed(nullptr, now, true);
+  const auto at_first = step_changed(nullptr, now, KernelWins::all);
   EXPECT_EQ(at_first.devices[0], MapChanges{}) << "nobody has written yet";
+  const auto lru = step_changed(&last, now, KernelWins::what_is_written);
+  EXPECT_EQ(lru.devices[0], (MapChanges{{{kA, number(7)}}, {}}));
+  EXPECT_EQ(lru.kernel, (MapChanges{{{kB, number(2)}, {kC, number(3)}}, {}}));
 }
 
 TEST(MapTwins, LooksTakeATwentiethOfTheTimeAtMost) {

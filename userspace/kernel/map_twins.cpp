@@ -65,7 +65,7 @@ MapChanges changes(const MapEntries& from, const MapEntries& to) {
   return made;
 }
 
-void apply(const MapChanges& changes, MapEntries& to) {
+void carry_out(const MapChanges& changes, MapEntries& to) {
   for (const MapBytes& key : changes.erased) to.erase(key);
   for (const auto& [key, value] : changes.put) to[key] = value;
 }
@@ -94,14 +94,15 @@ MapStep step_counts(const MapSides& last, const MapSides& now, std::span<const C
   return step;
 }
 
-MapStep step_changed(const MapSides* last, const MapSides& now, bool kernel_wins) {
+MapStep step_changed(const MapSides* last, const MapSides& now, KernelWins wins) {
   MapStep step;
   MapEntries device = now.devices.empty() ? MapEntries() : now.devices.front();
   step.devices.resize(now.devices.size());
-  if (kernel_wins && last != nullptr) {
-    const MapChanges written = changes(last->kernel, now.kernel);
+  if (wins != KernelWins::nothing && last != nullptr) {
+    MapChanges written = changes(last->kernel, now.kernel);
+    if (wins != KernelWins::all) written.erased.clear();
     MapEntries with = device;
-    apply(written, with);
+    carry_out(written, with);
     if (!step.devices.empty()) step.devices.front() = changes(device, with);
     device = std::move(with);
   }

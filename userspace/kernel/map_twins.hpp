@@ -33,7 +33,7 @@ struct MapChanges {
 
 // What makes `to` of `from`.
 MapChanges changes(const MapEntries& from, const MapEntries& to);
-void apply(const MapChanges& changes, MapEntries& to);
+void carry_out(const MapChanges& changes, MapEntries& to);
 
 // A number in a value to which the program adds, and nothing else: 4 or 8 bytes, the host's order.
 struct CountedWord {
@@ -56,10 +56,14 @@ struct MapStep {
 // operator's: an entry that was not there last time begins on the devices with what the kernel has.
 MapStep step_counts(const MapSides& last, const MapSides& now, std::span<const CountedWord> words);
 
-// Of one device. kernel_wins: entries that the operator has written or deleted since the last step go to the
-// device first. Without it they are overwritten. At first, without a last step, the operator has written
-// nothing.
-MapStep step_changed(const MapSides* last, const MapSides& now, bool kernel_wins);
+// Which of the operator's doings since the last step go to the device first. Others are overwritten.
+enum class KernelWins {
+  nothing,
+  what_is_written,  // what went may have gone by itself: an LRU hash, which drops entries where it is full
+  all,              // deletions, too
+};
+// Of one device. At first, without a last step, the operator has done nothing.
+MapStep step_changed(const MapSides* last, const MapSides& now, KernelWins wins);
 
 // How long to wait from the end of one look to the next: `least`, and longer where the look took long, so
 // that looks take no more than a twentieth of the time.
