@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include "userspace/kernel/map_entries.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/bpf.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace xdpgpu::kernel {
+namespace {
+
+tl::unexpected<std::string> system_error(const char* what) {
+  return tl::unexpected(fmt::format("the kernel does not {}: {}", what, std::strerror(errno)));
+}
+
+struct Layout {
+  std::size_t key_bytes = 0, value_bytes = 0;  // of all CPUs
+  u32 entries = 0;
+};
+
+Result<Layout> layout_of(int map) {
+  bpf_map_info info{};
+  u32 bytes = sizeof(info);
+  if (bpf_obj_get_info_by_fd(map, &info, &bytes) != 0) return system_error("say what the map is like");
+  std::size_t each = 1, value = info.value_size;
+  switch (info.type) {
+    case BPF_MAP_TYPE_PERCPU_ARRAY:
+    case BPF_MAP_TYPE_PERCPU_HASH:
+      value = (value + 7) / 8 * 8;
+      each = static_cast<std::size_t>(std::max(libbpf_num_possible_cpus(), 1));
+      break;
+    case BPF_MAP_TYPE_ARRAY:
+    case BPF_MAP_TYPE_HASH:
+    case BPF_MAP_TYPE_LRU_HASH:
+      break;
+    default:
+      return tl::unexpected(
+          fmt::format("the map is of type {}, whose entries are not kept in step", info.type));
+  }
+  return Layout{info.key_size, value * each, info.max_entries};
+}
+
+// The entry's value now; empty: there is none.
+Result<MapBytes> value_now(int map, const MapBytes& key, const Layout& layout) {
+  MapBytes value(layout.value_bytes);
+  if (bpf_map_lookup_elem(map, key.data(), value.data()) == 0) return value;
+  if (errno == ENOENT) return MapBytes();
+  return system_error("read an entry of the map");
+}
+
+Result<bool> is_as_seen(int map, const MapBytes& key, const MapEntries& seen, const Layout& layout) {
+  const auto now = value_now(map, key, layout);
+  if (!now) return tl::unexpected(now.error());
+  const auto before = seen.find(key);
+  return *now == (before == seen.end() ? MapBytes() : before->second);
+}
+
+}  // namespace
+
+Result<MapEntries> read_entries(int map, u64 most_bytes) {
+  const auto layout = layout_of(map);
+  if (!layout) return tl::unexpected(layout.error());
+  // Both are below 2^32, and processors are few: the product of 64 bits may be beyond, the quotient is not.
+  if (u64{layout->entries} > most_bytes / (layout->key_bytes + layout->value_bytes))
+    return tl::unexpected(
+        fmt::format("the map's {} entries of {} bytes each are more than the {} bytes that may be read of "
+                    "one: give it fewer entries",
+                    layout->entries, layout->key_bytes + layout->value_bytes, most_bytes));
+  MapEntries entries;
+  MapBytes key(layout->key_bytes), next(layout->key_bytes);
+  // Where a key was deleted before the next one is asked for, the kernel begins again.
+  for (u64 steps = 0; bpf_map_get_next_key(map, steps == 0 ? nullptr : key.data(), next.data()) == 0;
+       steps++) {
+    if (steps >= 2 * u64{layout->entries} + 1)
+      return tl::unexpected(
+          std::string("the map's entries are deleted faster than they are read: try again"));
+    key = next;
+    auto value = value_now(map, key, *layout);
+    if (!value) return tl::unexpected(value.error());
+    if (!value->empty()) entries[key] = std::move(*value);
+  }
+  if (errno != ENOENT) return system_error("name the map's next key");
+  return entries;
+}
+
+Result<MapLeft> write_changes(int map, const MapChanges& changes, const MapEntries& seen) {
+  const auto layout = layout_of(map);
+  if (!layout) return tl::unexpected(layout.error());
+  MapLeft left;
+  // What is erased makes room.
+  for (const MapBytes& key : changes.erased) {
+    if (key.size() != layout->key_bytes)
+      return tl::unexpected(std::string("a key that is to be erased is not of the map's size"));
+    const auto same = is_as_seen(map, key, seen, *layout);
+    if (!same) return tl::unexpected(same.error());
+    if (!*same)
+      left.changed++;
+    else if (bpf_map_delete_elem(map, key.data()) != 0 && errno != ENOENT)
+      return system_error("erase an entry of the map");
+  }
+  for (const auto& [key, value] : changes.put) {
+    if (key.size() != layout->key_bytes || value.size() != layout->value_bytes)
+      return tl::unexpected(std::string("an entry that is to be written is not of the map's size"));
+    const auto same = is_as_seen(map, key, seen, *layout);
+    if (!same) return tl::unexpected(same.error());
+    if (!*same) {
+      left.changed++;
+      continue;
+    }
+    if (bpf_map_update_elem(map, key.data(), value.data(), BPF_ANY) == 0) continue;
+    if (errno != E2BIG && errno != ENOSPC) return system_error("write an entry of the map");
+    left.full.push_back(key);
+  }
+  return left;
+}
+
+}  // namespace xdpgpu::kernel
