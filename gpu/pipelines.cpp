@@ -2,6 +2,7 @@
 #include "gpu/pipelines.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <new>
 #include <type_traits>
@@ -499,6 +500,13 @@ std::shared_ptr<const Pipelines> Pipelines::with_code(const std::shared_ptr<cons
                                                       std::shared_ptr<const DeviceCode> code) {
   std::shared_ptr<Pipelines> with(new Pipelines(*pipelines));
   with->code_ = std::move(code);
+  return with;
+}
+
+std::shared_ptr<const Pipelines> Pipelines::with_words(const std::shared_ptr<const Pipelines>& pipelines,
+                                                       u64 first, std::span<const u32> words) {
+  std::shared_ptr<Pipelines> with(new Pipelines(*pipelines));
+  std::copy(words.begin(), words.end(), with->image_.begin() + static_cast<std::ptrdiff_t>(first));
   return with;
 }
 

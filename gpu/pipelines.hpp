@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,6 +90,10 @@ class Pipelines {
   // is the caller's word.
   static std::shared_ptr<const Pipelines> with_code(const std::shared_ptr<const Pipelines>& pipelines,
                                                     std::shared_ptr<const DeviceCode> code);
+  // The same, with other words in their image from `first` on: what is in maps that stand there
+  // (gpu/program_tables.hpp). They are words of the image.
+  static std::shared_ptr<const Pipelines> with_words(const std::shared_ptr<const Pipelines>& pipelines,
+                                                     u64 first, std::span<const u32> words);
   // nullptr: they bring none.
   const std::shared_ptr<const DeviceCode>& code() const noexcept { return code_; }
 

@@ -135,8 +135,10 @@ class Follower {
     for (u32 at = 0; at < code_.size(); ++at)
       if (const auto place = places.find(group_of(at)); place != places.end() && loads_.contains(at))
         counts_.loads[at] = place->second;
-    return {Taking::counting, "it changes its maps by additions alone, and reads no bit that they change",
-            counts_};
+    Taken taken{Taking::counting, "it changes its maps by additions alone, and reads no bit that they change",
+                counts_};
+    for (const auto& [map, offset, width] : counted_) taken.counted.push_back({map, offset, width});
+    return taken;
   }
 
   static bool is_wide(const Instruction& i) { return i.opcode == (BPF_LD | BPF_IMM | BPF_DW); }

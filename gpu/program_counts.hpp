@@ -20,6 +20,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "gpu/programs.hpp"
 
@@ -41,10 +42,18 @@ enum class Taking {
   in_order,      // one packet after the other
 };
 
+// Of the value of a map: 4 or 8 bytes to which a program adds.
+struct CountedBytes {
+  u32 map = 0, at = 0, bytes = 8;
+  bool operator==(const CountedBytes&) const = default;
+};
+
 struct Taken {
   Taking how = Taking::in_order;
   std::string why;  // as the end of a sentence: "it changes no map"
   Counts counts;    // where it counts
+  // What it adds to, then: all that it changes of its maps.
+  std::vector<CountedBytes> counted{};
 };
 
 // Whether it may change some map. A store through anything but the stack's own register may be to a value.

@@ -64,6 +64,29 @@ std::vector<u8> DeviceState::bytes(u64 first_word, u32 count) const {
   return bytes;
 }
 
+std::vector<std::vector<u8>> DeviceState::values(u32 map, u32 slot) const {
+  std::vector<std::vector<u8>> all;
+  for (u32 queue = 0; queue < word(map, XG_PROGRAM_MAP_QUEUES); ++queue)
+    all.push_back(bytes(xg_program_value_at(*machine_, map, queue * word(map, XG_PROGRAM_MAP_SLOTS) + slot),
+                        word(map, XG_PROGRAM_MAP_VALUE)));
+  return all;
+}
+
+std::optional<DeviceState::Entry> DeviceState::find(u32 map, std::span<const u8> key) {
+  if (key.size() != word(map, XG_PROGRAM_MAP_KEY)) return std::nullopt;
+  give(key, {});
+  machine_->arguments = {arguments_.data()};
+  const xg_program_key at = xg_program_key_of(*machine_, map, {XG_PROGRAM_IN_ARGUMENTS, 0});
+  u32 slot = at.first;
+  if (xg_program_is_table(word(map, XG_PROGRAM_MAP_TYPE))) {
+    slot = xg_program_seek(*machine_, map, at).slot;
+    if (slot-- == 0) return std::nullopt;
+  } else if (slot >= word(map, XG_PROGRAM_MAP_ENTRIES)) {
+    return std::nullopt;
+  }
+  return Entry{{key.begin(), key.end()}, values(map, slot)};
+}
+
 std::vector<DeviceState::Entry> DeviceState::entries(u32 map) const {
   const u32 type = word(map, XG_PROGRAM_MAP_TYPE), slots = word(map, XG_PROGRAM_MAP_SLOTS);
   const bool is_table = xg_program_is_table(type);
@@ -81,9 +104,7 @@ std::vector<DeviceState::Entry> DeviceState::entries(u32 map) const {
       entry.key.resize(4);
       std::memcpy(entry.key.data(), &slot, 4);
     }
-    for (u32 queue = 0; queue < word(map, XG_PROGRAM_MAP_QUEUES); ++queue)
-      entry.values.push_back(
-          bytes(xg_program_value_at(*machine_, map, queue * slots + slot), word(map, XG_PROGRAM_MAP_VALUE)));
+    entry.values = values(map, slot);
     if (has_numbers) {
       const u32 number = state_[first] - 1;
       std::memcpy(entry.values[0].data(), &number, 4);

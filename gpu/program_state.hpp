@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,11 +37,15 @@ class DeviceState {
   bool put_map(u32 outer, u32 index, u32 map);
   // All that there is, in no order: of arrays each index, of maps of maps and prog_arrays the numbers.
   std::vector<Entry> entries(u32 map) const;
+  // The one of that key, of a map whose entries have values; nothing: there is none. Of an LRU hash it is not
+  // used by that.
+  std::optional<Entry> find(u32 map, std::span<const u8> key);
 
  private:
   void give(std::span<const u8> key, std::span<const u8> value);
   u32 word(u32 map, u32 which) const;
   std::vector<u8> bytes(u64 first_word, u32 count) const;
+  std::vector<std::vector<u8>> values(u32 map, u32 slot) const;
 
   std::span<const u32> tables_;
   std::span<u32> state_;

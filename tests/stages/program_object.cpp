@@ -10,6 +10,7 @@ asm(R"(
   .global xdpgpu_slots_object
   .global xdpgpu_syns_object
   .global xdpgpu_router_object
+  .global xdpgpu_kept_object
   .global xdpgpu_objects_end
 xdpgpu_udp_ports_object:
   .incbin ")" XDPGPU_UDP_PORTS R"("
@@ -25,12 +26,14 @@ xdpgpu_syns_object:
   .incbin ")" XDPGPU_SYNS R"("
 xdpgpu_router_object:
   .incbin ")" XDPGPU_ROUTER R"("
+xdpgpu_kept_object:
+  .incbin ")" XDPGPU_KEPT R"("
 xdpgpu_objects_end:
   .text
 )");
 extern "C" const char xdpgpu_udp_ports_object[], xdpgpu_balancer_object[], xdpgpu_ports_object[],
     xdpgpu_refused_object[], xdpgpu_slots_object[], xdpgpu_syns_object[], xdpgpu_router_object[],
-    xdpgpu_objects_end[];
+    xdpgpu_kept_object[], xdpgpu_objects_end[];
 
 namespace xdpgpu::tests {
 
@@ -40,6 +43,7 @@ std::string ports_object() { return {xdpgpu_ports_object, xdpgpu_refused_object}
 std::string refused_object() { return {xdpgpu_refused_object, xdpgpu_slots_object}; }
 std::string slots_object() { return {xdpgpu_slots_object, xdpgpu_syns_object}; }
 std::string syns_object() { return {xdpgpu_syns_object, xdpgpu_router_object}; }
-std::string router_object() { return {xdpgpu_router_object, xdpgpu_objects_end}; }
+std::string router_object() { return {xdpgpu_router_object, xdpgpu_kept_object}; }
+std::string kept_object() { return {xdpgpu_kept_object, xdpgpu_objects_end}; }
 
 }  // namespace xdpgpu::tests

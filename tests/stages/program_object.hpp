@@ -15,5 +15,6 @@ std::string refused_object();    // of tests/unit/objects/refused.bpf.c: the ker
 std::string slots_object();      // of tests/unit/objects/slots.bpf.c: it goes on with others
 std::string syns_object();       // of tests/unit/objects/syns.bpf.c: it puts events out
 std::string router_object();     // of tests/unit/objects/router.bpf.c: it looks up routes
+std::string kept_object();       // of tests/unit/objects/kept.bpf.c: maps of each kind that is kept in step
 
 }  // namespace xdpgpu::tests

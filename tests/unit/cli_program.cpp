@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <random>
 #include <tuple>
 #include <utility>
@@ -42,6 +43,27 @@ TEST_F(CliProgram, WhatItGoesOnWithIsNamed) {
   EXPECT_EQ(json.at("tails"), Json::array({"last"}));
 }
 
+TEST_F(CliProgram, EachMapsHomeIsNamed) {
+  const auto homes = [&](const std::string& section) {
+    std::map<std::string, std::string> found;
+    const auto checked = run({"program", "check", object("kept"), "--section", section, "-o", "json"});
+    const Json report = Json::parse(checked.out);
+    for (const Json& map : report.at("maps")) {
+      found[map.at("name").get<std::string>()] = map.at("home").get<std::string>();
+      EXPECT_EQ(map.at("lag_ms"), 100) << map;
+    }
+    return found;
+  };
+  using Homes = std::map<std::string, std::string>;
+  EXPECT_EQ(homes("counting"), (Homes{{"mode", "kernel"}, {"counts", "both"}, {"sizes", "both"}}));
+  EXPECT_EQ(homes("noting"), (Homes{{"mode", "kernel"}, {"last", "device"}}));
+  const auto text = run({"program", "check", object("kept"), "--section", "noting"});
+  EXPECT_THAT(text.out, HasSubstr("; on a device it overwrites the kernel's, every 100 ms\n"));
+  EXPECT_THAT(text.out, HasSubstr("; on a device it has what the kernel's has, looked at every 100 ms\n"));
+  EXPECT_THAT(run({"program", "check", object("slots"), "--section", "first"}).out,
+              HasSubstr("; on a device it is the device's alone\n"));
+}
+
 TEST_F(CliProgram, ThatHasAllItNeedsIsDescribed) {
   const auto text = run({"program", "check", object("everything")});
   EXPECT_EQ(text.status, 0) << text.err;
@@ -49,11 +71,10 @@ TEST_F(CliProgram, ThatHasAllItNeedsIsDescribed) {
   EXPECT_THAT(text.out, HasSubstr(" instructions, 3 functions\n"));
   EXPECT_THAT(text.out,
               HasSubstr("Map sources: hash, keys of 4 bytes, values of 8 bytes, 1000 at most; the program "
-                        "writes it\n"));
+                        "writes it; on a device it overwrites the kernel's, every 100 ms\n"));
   EXPECT_THAT(text.out,
               HasSubstr("Map .rodata: array, keys of 4 bytes, values of 4 bytes, 1 at most; the program only "
-                        "reads it\n"));
-  EXPECT_THAT(text.out, HasSubstr("On a device all maps are its own: "));
+                        "reads it; on a device it is the device's alone\n"));
   EXPECT_THAT(text.out, HasSubstr("Needs helpers: map_lookup_elem (2), map_update_elem (1), "));
   EXPECT_THAT(text.out, HasSubstr("Note: map counts is to be shared with others by a pin"));
   EXPECT_THAT(text.out, HasSubstr("Nothing that it needs is missing\n"));

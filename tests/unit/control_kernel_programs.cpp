@@ -161,6 +161,51 @@ TEST_F(KernelProgramsTest, AreLoadedPinnedAndLetGo) {
   EXPECT_EQ(in_array(1, 3), 0u);
 }
 
+// Of a program that devices run: its maps alone, at its stage.
+TEST_F(KernelProgramsTest, MapsAloneAreMadePinnedAndKept) {
+  const auto object = object_of(with_map(), {map_of("numbers", BPF_MAP_TYPE_HASH, 4, 8, 100),
+                                             map_of("ports", BPF_MAP_TYPE_DEVMAP, 4, 4, 2),
+                                             map_of("more", BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, 2)});
+  const std::string order = order_of(object, {{.map = 0, .entries = {{word(5), word(6, 8)}}},
+                                              {.map = 2, .entries = {{word(1), word(9, 8)}}}});
+  const auto made = programs_.make_maps(0, 7, "2 web", memory_of(order), {port_});
+  ASSERT_TRUE(made) << made.error();
+  EXPECT_EQ(made->count, 2u) << "a devmap is the device's alone";
+  EXPECT_FALSE(made->kept);
+  ASSERT_NE(programs_.map(0, 7, 1), nullptr);
+  EXPECT_EQ(programs_.map(0, 7, 1)->number, 2u);
+  EXPECT_EQ(programs_.map(0, 7, 2), nullptr);
+  EXPECT_EQ(programs_.map(1, 7, 0), nullptr);
+  programs_.put_in_force(0, {port_});
+  const u32 key = 5;
+  u64 value = 0;
+  ASSERT_EQ(bpf_map_lookup_elem(pinned("programs/web/2/numbers").get(), &key, &value), 0);
+  EXPECT_EQ(value, 6u);
+  EXPECT_TRUE(pinned("programs/web/2/more"));
+  EXPECT_FALSE(std::filesystem::exists(pin("programs/web/2/ports")));
+  EXPECT_EQ(in_array(0, 7), 0u) << "no packet comes to a program";
+  value = 77;
+  ASSERT_EQ(bpf_map_update_elem(programs_.map(0, 7, 0)->map.get(), &key, &value, BPF_ANY), 0);
+  // The next policy's are the same where program and first contents are.
+  const auto kept = programs_.make_maps(1, 3, "2 web", memory_of(order), {port_});
+  ASSERT_TRUE(kept) << kept.error();
+  EXPECT_TRUE(kept->kept);
+  value = 0;
+  ASSERT_EQ(bpf_map_lookup_elem(programs_.map(1, 3, 0)->map.get(), &key, &value), 0);
+  EXPECT_EQ(value, 77u);
+  EXPECT_FALSE(programs_.make_maps(1, 4, "1 web", memory_of(order), {port_}).value().kept)
+      << "another stage's";
+  EXPECT_FALSE(programs_.make_maps(1, 5, "2 webs", memory_of(order_of(object)), {port_}).value().kept);
+  for (const char* place : {"web", " web", "0 web", "-1 web", "63 web", "2 ", "2 ../web", "2  web", "2x web"})
+    EXPECT_FALSE(programs_.make_maps(1, 6, place, memory_of(order), {port_})) << place;
+  EXPECT_FALSE(programs_.make_maps(1, kMaxMapOrders, "3 web", memory_of(order), {port_}));
+  EXPECT_FALSE(programs_.make_maps(1, 6, "3 web", memory_of(order.substr(1)), {port_}));
+  programs_.put_in_force(1, {port_});
+  programs_.retire(0, {port_});
+  EXPECT_TRUE(pinned("programs/web/1/numbers"));
+  EXPECT_EQ(programs_.map(0, 7, 0), nullptr);
+}
+
 TEST_F(KernelProgramsTest, TheSameGoesOnWithItsMaps) {
   const auto object = object_of(with_map(), {map_of("numbers", BPF_MAP_TYPE_ARRAY, 4, 8, 4)});
   ASSERT_EQ(why_not(order_of(object), 0), "");

@@ -109,6 +109,21 @@ class ControlRequests : public ::testing::Test {
                    return act("load " + std::to_string(slot) + " " + std::to_string(number) + " " + pipeline +
                               (memory ? "; " : " of nothing; "));
                  },
+             .make_program_maps = [this](u32 slot, u32 number, const std::string& place,
+                                         const kernel::Fd& memory) -> Result<KernelPrograms::Made> {
+               if (auto made = act("maps " + std::to_string(slot) + " " + std::to_string(number) + " " +
+                                   place + (memory ? "; " : " of nothing; "));
+                   !made)
+                 return Error(made.error());
+               return KernelPrograms::Made{3, true};
+             },
+             .program_map = [this](u32 slot, u32 number, u32 which) -> Result<Requests::Duties::ProgramMap> {
+               if (auto made = act("map " + std::to_string(slot) + " " + std::to_string(number) + " " +
+                                   std::to_string(which) + "; ");
+                   !made)
+                 return Error(made.error());
+               return Requests::Duties::ProgramMap{kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)), 7};
+             },
              .retire_programs = [this](u32 slot) { return act("retire " + std::to_string(slot) + "; "); },
              .start_compiler = [this](CompilerFor what) -> Result<kernel::Fd> {
                if (auto started =
@@ -238,6 +253,38 @@ TEST_F(ControlRequests, AProgramIsLoadedOnceFromItsMemoryIntoASlotThatThereIs) {
     EXPECT_THAT(wrong(), HasSubstr("invalid"));
   }
   ask(MessageType::retire_programs, 2);
+  EXPECT_THAT(wrong(), HasSubstr("invalid"));
+}
+
+TEST_F(ControlRequests, MapsAreMadeOnceFromTheirMemoryAndHandedOver) {
+  const auto make = [&](u32 slot, u32 number) {
+    ASSERT_TRUE(data_plane_.send(Message::make(MessageType::make_program_maps, slot, number, "2 web")));
+  };
+  make(1, 4);
+  EXPECT_THAT(wrong(), HasSubstr("was not given"));
+  ask(MessageType::program_memory, 100);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  (void)data_plane_.receive(0ms);
+  make(1, 4);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  const auto made = data_plane_.receive(0ms);
+  ASSERT_TRUE(made) << made.error();
+  EXPECT_EQ(made->message.type, MessageType::made);
+  EXPECT_EQ(made->message.a, 3u);
+  EXPECT_EQ(made->message.b, 1u);
+  ask(MessageType::program_map, 1, 4 << 8 | 2);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  const auto map = data_plane_.receive(0ms);
+  ASSERT_TRUE(map) << map.error();
+  EXPECT_EQ(map->message.type, MessageType::map);
+  EXPECT_EQ(map->message.a, 7u);
+  EXPECT_EQ(map->descriptors.size(), 1u);
+  EXPECT_EQ(done_, "program of 100; maps 1 4 2 web; map 1 4 2; ");
+  for (const auto& [slot, number] : {std::pair{2u, 0u}, {0u, kMaxMapOrders}}) {
+    make(slot, number);
+    EXPECT_THAT(wrong(), HasSubstr("invalid"));
+  }
+  ask(MessageType::program_map, 2, 0);
   EXPECT_THAT(wrong(), HasSubstr("invalid"));
 }
 

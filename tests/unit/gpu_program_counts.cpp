@@ -66,6 +66,8 @@ TEST(ProgramCounts, WhatChangesNothingGoesSideBySide) {
 TEST(ProgramCounts, AtomicAdditions) {
   counts(with_value(move_k(r1, 1), atomically(BPF_DW, kXadd, r0, 0, r1)), 0, 1);
   counts(with_value(move_k(r1, 1), atomically(BPF_W, kXadd, r0, 12, r1)), 0, 1);
+  EXPECT_EQ(taken(with_value(move_k(r1, 1), atomically(BPF_W, kXadd, r0, 12, r1))).counted,
+            (std::vector<CountedBytes>{{0, 12, 4}}));
   no(with_value(move_k(r1, 1), atomically(BPF_DW, kXadd | BPF_FETCH, r0, 0, r1)),
      "instruction 9 changes the map counts atomically, but not by an addition alone");
   no(with_value(move_k(r1, 1), atomically(BPF_DW, BPF_OR, r0, 0, r1)), "not by an addition alone");

@@ -209,6 +209,35 @@ TEST(DeviceMaps, ABucketHasAnEnd) {
   EXPECT_EQ(state.entries(0).size(), XG_PROGRAM_CHAIN);
 }
 
+TEST(DeviceMaps, AnEntryIsFoundByItsKeyAlone) {
+  for (const u32 type : {BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_PERCPU_ARRAY, BPF_MAP_TYPE_HASH,
+                         BPF_MAP_TYPE_PERCPU_HASH, BPF_MAP_TYPE_LRU_HASH, BPF_MAP_TYPE_LPM_TRIE}) {
+    SCOPED_TRACE(type);
+    Map settings = map_of("map", type, type == BPF_MAP_TYPE_LPM_TRIE ? 8 : 4, 8, 16);
+    if (type == BPF_MAP_TYPE_LPM_TRIE) settings.flags = BPF_F_NO_PREALLOC;
+    const Program one = program_of({move_k(r0, XDP_PASS), leave()}, {settings});
+    auto made = image_of(one);
+    ASSERT_TRUE(made) << made.error();
+    DeviceState state(made->tables, made->state);
+    Bytes key(settings.key_bytes);
+    for (u8 i = 0; i < 10; i++) {
+      key[0] = i;
+      ASSERT_EQ(state.update(0, key, Bytes(8, i)), 0);
+    }
+    const auto before = made->state;
+    for (const auto& entry : state.entries(0)) {
+      const auto found = state.find(0, entry.key);
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->key, entry.key);
+      EXPECT_EQ(found->values, entry.values);
+    }
+    key[0] = 20;
+    EXPECT_FALSE(state.find(0, key));
+    EXPECT_FALSE(state.find(0, Bytes(3)));
+    EXPECT_EQ(made->state, before) << "nothing is used by that";
+  }
+}
+
 // Which keys meet is another question with another key of the hash.
 TEST(DeviceMaps, TheHashIsKeyed) {
   const Map settings = map_of("map", BPF_MAP_TYPE_HASH, 4, 8, 128);

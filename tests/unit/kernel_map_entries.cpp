@@ -10,6 +10,7 @@
 #include <linux/bpf.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 
 namespace xdpgpu::kernel {
@@ -57,10 +58,18 @@ TEST_F(KernelMapEntries, HashesAreReadAndChanged) {
   }
 }
 
-TEST_F(KernelMapEntries, TriesAreRefused) {
+// Of prefixes within each other each has its own value.
+TEST_F(KernelMapEntries, TriesHaveEachPrefix) {
   const Fd map = made(BPF_MAP_TYPE_LPM_TRIE, 10, 8);
-  EXPECT_THAT(read_entries(map.get(), kMost).error(), HasSubstr("is of type 11"));
-  EXPECT_THAT(write_changes(map.get(), {}, {}).error(), HasSubstr("is of type 11"));
+  MapEntries all;
+  for (const u8 length : std::array<u8, 3>{0, 8, 32})
+    all[{length, 0, 0, 0, static_cast<u8>(length != 0 ? 10 : 0), 0, 0, static_cast<u8>(length == 32)}] =
+        MapBytes(4, length);
+  EXPECT_EQ(write_changes(map.get(), {all, {}}, {}).value(), MapLeft{});
+  EXPECT_EQ(of(map), all);
+  EXPECT_EQ(write_changes(map.get(), {{}, {{8, 0, 0, 0, 10, 0, 0, 0}}}, all).value(), MapLeft{});
+  all.erase({8, 0, 0, 0, 10, 0, 0, 0});
+  EXPECT_EQ(of(map), all);
 }
 
 TEST_F(KernelMapEntries, MapsOfEachCpuHaveAllValues) {
@@ -83,7 +92,7 @@ TEST_F(KernelMapEntries, WhatWasWrittenSinceTheLookStands) {
   const MapEntries seen = of(map);
   for (const u32 key : {a, b, c}) ASSERT_EQ(bpf_map_update_elem(map.get(), &key, &mine, BPF_ANY), 0);
   const MapChanges late{{{bytes_of(a), bytes_of(9)}, {bytes_of(c), bytes_of(9)}}, {bytes_of(b)}};
-  EXPECT_EQ(write_changes(map.get(), late, seen).value(), (MapLeft{3, {}}));
+  EXPECT_EQ(write_changes(map.get(), late, seen).value(), (MapLeft{{bytes_of(b), bytes_of(a), bytes_of(c)}, {}}));
   for (const u32 key : {a, b, c}) EXPECT_EQ(of(map).at(bytes_of(key)), bytes_of(mine));
 }
 

@@ -87,6 +87,22 @@ TEST(MapTwinsOfCounts, BeginWithWhatTheKernelHas) {
   EXPECT_EQ(step.devices[1].put.at(kA), number(9));
 }
 
+// Who wrote to the kernel's between look and step loses nothing, and neither do packets.
+TEST(MapTwinsOfCounts, AnEntryThatWasNotWrittenIsFoundByTheNextStep) {
+  const MapSides last{{{kA, number(10)}}, {{{kA, number(10)}}}};
+  for (const u64 seen : {10, 11}) {  // the operator had added to it before, too, or not
+    const MapSides now{{{kA, number(seen)}}, {{{kA, number(14)}}}};
+    auto step = counts(last, now);
+    // Then he adds 100, and it stays: the device has what step.devices says.
+    leave_kernel(step, last, now, kA, {&kWhole, 1});
+    MapEntries device = now.devices[0];
+    carry_out(step.devices[0], device);
+    const auto next = counts(step.after, {{{kA, number(seen + 100)}}, {device}});
+    EXPECT_EQ(next.after.kernel.at(kA), number(seen + 104));
+    EXPECT_EQ(next.after.devices[0].at(kA), number(seen + 104));
+  }
+}
+
 TEST(MapTwinsOfCounts, WordsOutsideOfTheValueAndOtherSizesAreLeftAlone) {
   const std::vector<CountedWord> words{{4, 8}, {0xfffffffcu, 8}, {0, 2}};
   const MapSides last{{{kA, number(1)}}, {{{kA, number(1)}}}};

@@ -18,6 +18,7 @@
 #include "userspace/compiler/programs/needs.hpp"
 #include "userspace/compiler/refusal.hpp"
 #include "userspace/control/describe.hpp"
+#include "userspace/control/map_twins.hpp"
 #include "userspace/control/program_cost.hpp"
 #include "userspace/control/program_reader.hpp"
 #include "userspace/control/seccomp.hpp"
@@ -55,6 +56,10 @@ struct MapReport {
   std::string use;
   u64 times = 0;
   std::string missing;
+  // Where a device runs the program: which of the device's and the kernel's says what the map has, which way
+  // entries go, and how much later, in milliseconds.
+  std::string home, direction;
+  std::optional<u64> lag_ms;
   static void fields(auto& self, auto& field) {
     field("name", self.name);
     field("type", self.type);
@@ -66,6 +71,9 @@ struct MapReport {
     field("use", self.use);
     field("times", self.times);
     field("missing", self.missing);
+    field("home", self.home);
+    field("direction", self.direction);
+    field("lag_ms", self.lag_ms);
   }
 };
 struct VerifierReport {
@@ -230,9 +238,12 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
   report.helpers = reports_of(needs.helpers);
   report.map_types = reports_of(needs.map_types);
   report.kinds = reports_of(needs.kinds);
+  const auto plans = control::map_plans(program);
   for (std::size_t i = 0; i < program.maps.size(); i++) {
     const auto& map = program.maps[i];
     const auto& need = needs.maps[i];
+    std::optional<u64> lag;
+    if (plans[i].home != control::MapHome::device_alone) lag = control::kMapStep.count();
     report.maps.push_back({.name = map.name,
                            .type = need.type,
                            .key_bytes = map.key_bytes,
@@ -242,7 +253,10 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                            .inner = map.inner < 0 ? "" : program.maps[static_cast<u32>(map.inner)].name,
                            .use = describe(need.use).word,
                            .times = need.times,
-                           .missing = need.missing});
+                           .missing = need.missing,
+                           .home = control::word_of(plans[i].home),
+                           .direction = control::direction_of(plans[i].home),
+                           .lag_ms = lag});
   }
   if (verbose)
     for (std::size_t i = 0; i < program.instructions.size(); i++) {
@@ -320,6 +334,18 @@ std::string names_text(const char* what, const std::vector<NeedReport>& needs) {
   return names.empty() ? "" : fmt::format("Needs {}: {}\n", what, fmt::join(names, ", "));
 }
 
+// Where a device runs the program.
+std::string home_text(const MapReport& map) {
+  if (!map.lag_ms) return "on a device it is the device's alone";
+  const auto lag = fmt::format("every {} ms", *map.lag_ms);
+  if (map.home == "kernel") return "on a device it has what the kernel's has, looked at " + lag;
+  if (map.home == "both")
+    return "on a device its counts are added to the kernel's, and what is changed there is changed on the "
+           "device, " +
+           lag;
+  return fmt::format("on a device it overwrites the kernel's, {}", lag);
+}
+
 std::string text_of(const CheckReport& report, const std::vector<programs::MapNeed>& needs) {
   std::string text =
       fmt::format("{} (section {}): {}, {}{}\n", report.program, report.section,
@@ -328,15 +354,11 @@ std::string text_of(const CheckReport& report, const std::vector<programs::MapNe
   for (const auto& line : report.code) text += "  " + line + "\n";
   for (std::size_t i = 0; i < report.maps.size(); i++) {
     const auto& map = report.maps[i];
-    text += fmt::format("Map {}: {}, keys of {}, values of {}, {} at most{}; {}\n", map.name, map.type,
+    text += fmt::format("Map {}: {}, keys of {}, values of {}, {} at most{}; {}; {}\n", map.name, map.type,
                         counted(map.key_bytes, "byte"), counted(map.value_bytes, "byte"), map.entries,
                         map.inner.empty() ? "" : fmt::format(", each like {}", map.inner),
-                        describe(needs[i].use).text);
+                        describe(needs[i].use).text, home_text(map));
   }
-  if (!report.maps.empty())
-    text +=
-        "On a device all maps are its own: they begin with what the policy's files say, and the kernel has "
-        "none\n";
   if (!report.tails.empty()) text += fmt::format("Goes on with: {}\n", fmt::join(report.tails, ", "));
   text += names_text("helpers", report.helpers) + names_text("map types", report.map_types) +
           names_text("instructions beside usual ones", report.kinds);
@@ -411,7 +433,9 @@ void add(CLI::App& app, Chosen& chosen) {
       *command,
       "The object is one that clang -target bpf makes. Of its XDP program it says what instructions, "
       "helpers and maps that has, what of those is missing, whether a policy's stage runs it on many packets "
-      "at a time, on many and counts, or on one after the other, and why, whether it is translated for CUDA, "
+      "at a time, on many and counts, or on one after the other, and why, of each map where its home is and "
+      "which way "
+      "it is kept in step with the kernel's, whether it is translated for CUDA, "
       "what a packet costs, measured, and whether the kernel's verifier takes it. The program is "
       "attached to nothing. The object is read by a process "
       "without privileges.\n"

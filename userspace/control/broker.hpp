@@ -97,6 +97,9 @@ class Broker : private DataPlaneKeeper {
   Result<void> activate(u32 slot, u32 generation, u64 policy_hash);
   Result<void> set_state(u32 state, bool bypassed_too);
   Result<void> load_program(u32 slot, u32 number, const std::string& pipeline, const kernel::Fd& memory);
+  Result<KernelPrograms::Made> make_program_maps(u32 slot, u32 number, const std::string& place,
+                                                 const kernel::Fd& memory);
+  Result<Requests::Duties::ProgramMap> program_map(u32 slot, u32 number, u32 which);
   Result<void> retire_programs(u32 slot);
   std::vector<KernelPrograms::Port> program_ports() const;
   bool goes_by(u32 slot) const;  // some port's packets

@@ -64,6 +64,11 @@ Requests::Duties Broker::duties() {
               [this](u32 slot, u32 number, const std::string& pipeline, const kernel::Fd& memory) {
                 return load_program(slot, number, pipeline, memory);
               },
+          .make_program_maps =
+              [this](u32 slot, u32 number, const std::string& place, const kernel::Fd& memory) {
+                return make_program_maps(slot, number, place, memory);
+              },
+          .program_map = [this](u32 slot, u32 number, u32 which) { return program_map(slot, number, which); },
           .retire_programs = [this](u32 slot) { return retire_programs(slot); },
           .start_compiler =
               [this](CompilerFor what) {

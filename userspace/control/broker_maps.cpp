@@ -3,9 +3,12 @@
 // What the broker changes in the ports' maps, as userspace/kernel/access.hpp has it. Whoever asks may have
 // been taken over: it may have any policy put in force, as making policies is its work, but of this attach's
 // interfaces alone, whole, and none under a generation that packets have met before.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "userspace/control/broker_port.hpp"
 
@@ -84,6 +87,20 @@ Result<void> Broker::load_program(u32 slot, u32 number, const std::string& pipel
                                   const kernel::Fd& memory) {
   if (goes_by(slot)) return Error(fmt::format("packets go by the programs in slot {}", slot));
   return programs_.load(slot, number, pipeline, memory, program_ports());
+}
+
+Result<KernelPrograms::Made> Broker::make_program_maps(u32 slot, u32 number, const std::string& place,
+                                                       const kernel::Fd& memory) {
+  if (goes_by(slot)) return Error(fmt::format("packets go by the programs in slot {}", slot));
+  return programs_.make_maps(slot, number, place, memory, program_ports());
+}
+
+Result<Requests::Duties::ProgramMap> Broker::program_map(u32 slot, u32 number, u32 which) {
+  const kernel::UserMap* const one = programs_.map(slot, number, which);
+  if (one == nullptr) return Error(std::string("there is no such map"));
+  kernel::Fd copy(fcntl(one->map.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy) return Error(fmt::format("the map cannot be handed over: {}", std::strerror(errno)));
+  return Requests::Duties::ProgramMap{std::move(copy), one->number};
 }
 
 Result<void> Broker::retire_programs(u32 slot) {

@@ -36,6 +36,7 @@ bool valid(const Message& message, std::size_t descriptors) {
                              : message.type == MessageType::memory     ? 1
                              : message.type == MessageType::compiler   ? 1
                              : message.type == MessageType::log        ? 1
+                             : message.type == MessageType::map        ? 1
                                                                        : 0;
   if (descriptors != wanted) return false;
   switch (message.type) {
@@ -51,6 +52,10 @@ bool valid(const Message& message, std::size_t descriptors) {
       return message.a <= 1;
     case MessageType::load_program:
       return message.a <= 1 && message.b < XG_MAX_PROGRAMS;
+    case MessageType::make_program_maps:
+      return message.a <= 1 && message.b < kMaxMapOrders;
+    case MessageType::program_map:
+      return message.a <= 1 && message.b >> 8 < kMaxMapOrders;
     case MessageType::start_compiler:
       return message.a <= static_cast<u32>(CompilerFor::programs);
     case MessageType::renamed:
@@ -61,6 +66,8 @@ bool valid(const Message& message, std::size_t descriptors) {
       return message.a >= 1 && message.a <= kMaxProgramBytes;
     case MessageType::activate:
       return message.a <= 1 && message.b >= 1;
+    case MessageType::made:
+      return message.a <= 0xff && message.b <= 1;
     case MessageType::set_state:
       return (message.a == XG_STATE_RUNNING || message.a == XG_STATE_BYPASS ||
               message.a == XG_STATE_DRAINING) &&
@@ -69,6 +76,7 @@ bool valid(const Message& message, std::size_t descriptors) {
     case MessageType::policy_kept:
     case MessageType::verify_program:
     case MessageType::compiler:
+    case MessageType::map:
     case MessageType::open_log:
     case MessageType::log:
     case MessageType::reopen_logs:

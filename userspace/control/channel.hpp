@@ -37,13 +37,18 @@ enum class MessageType : u32 {
                  // no answer
   keep_policy,   // a: bytes of the policy that a next data plane is to begin with; memory or refused
   policy_kept,   // a u64, its hash: it stands in the memory given last; done
-  start_compiler,   // a: a CompilerFor; instead of the one that there may be for that; compiler or refused
-  program_memory,   // a: bytes of a program that a policy names; memory or refused
-  verify_program,   // it stands in the memory given last; done, or refused: what the kernel's verifier says
-  open_log,         // text: one of the policy file's outputs (log_places.hpp); log or refused
-  load_program,     // a: slot, by which no packet goes, b: number, text: pipeline; what stands in the memory
-                    // given last (kernel_programs.hpp) is the slot's program of that number; done or refused
-  retire_programs,  // a: slot, by which no packet goes: its programs are let go; done or refused
+  start_compiler,  // a: a CompilerFor; instead of the one that there may be for that; compiler or refused
+  program_memory,  // a: bytes of a program that a policy names; memory or refused
+  verify_program,  // it stands in the memory given last; done, or refused: what the kernel's verifier says
+  open_log,        // text: one of the policy file's outputs (log_places.hpp); log or refused
+  load_program,    // a: slot, by which no packet goes, b: number, text: pipeline; what stands in the memory
+                   // given last (kernel_programs.hpp) is the slot's program of that number; done or refused
+  make_program_maps,  // a: slot, by which no packet goes, b: number, text: "STAGE PIPELINE"; those of the
+                      // maps
+                      // of what stands in the memory given last that are kept in step with a device's; made,
+                      // or refused
+  program_map,        // a: slot, b: number << 8 | which of the maps made for that; map or refused
+  retire_programs,    // a: slot, by which no packet goes: its programs are let go; done or refused
   // broker → data plane
   maps_created = 64,  // two descriptors
   done,
@@ -52,6 +57,8 @@ enum class MessageType : u32 {
   gone,         // a: 1 if what decides was left, else 0: then programs, pins and veths are removed
   memory,       // one descriptor: so much memory as was asked for
   compiler,     // one descriptor: what orders are sent through (userspace/compiler/compiler.hpp)
+  made,         // a: so many maps, b: 1 if they are the other slot's, with what is in them, else 0
+  map,          // one descriptor, by which it can be written; a: its number among the program's maps
   log,          // one descriptor: where that output's lines are written
   reopen_logs,  // by itself, as `stop` is: the logs' files are to be opened anew
 };
@@ -65,6 +72,7 @@ inline constexpr u32 kMaxLines = 1u << 23;         // 512 MiB
 inline constexpr u32 kMaxRows = 1u << 17;          // 64 MiB
 inline constexpr u32 kMaxKeptBytes = 1100u << 20;  // beyond what a request with all its files may have
 inline constexpr u32 kMaxProgramBytes = 64u << 20;
+inline constexpr u32 kMaxMapOrders = 256;  // programs on devices whose maps the kernel has, too
 
 struct Message {
   u32 magic = 0x78677067u;

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <cstdlib>
 #include <utility>
 
@@ -195,6 +196,9 @@ Result<void> DataPlane::start() {
   for (auto& link : setup_.links)
     if (!kernel::look_at_link(link.get())) link = kernel::Fd();  // a kernel that does not tell
   swap_ = std::make_unique<PolicySwap>(broker_, ports_, *engine_, setup_.in_force);
+  maps_ = std::make_unique<MapTwins>(broker_, *engine_,
+                                     [this] { boost::asio::post(context_, [this] { renew_for_maps(); }); });
+  swap_->keep_maps(*maps_);
   if (auto logs = start_logs(); !logs) return logs;
   std::vector<std::shared_ptr<const gpu::DeviceCode>> codes;
   for (const auto& [name, code] : takes_code_) codes.push_back(code);
@@ -219,6 +223,7 @@ Result<void> DataPlane::start() {
   health_.watch(confirmed_->policy);
   if (auto changes = changes_->start(); !changes) return changes;
   if (auto started = engine_->start(); !started) return started;
+  maps_->start();
   if (auto running = set_state(XG_STATE_RUNNING, false); !running) return running;
   if (changes_->translator().can_serve(*swap_->current())) renew_policy(std::chrono::milliseconds(0));
   for (std::size_t i = 0; i < ports_.size(); i++)
@@ -406,6 +411,23 @@ void DataPlane::renew_policy(std::chrono::milliseconds after) {
   });
 }
 
+// Maps of its programs have other contents.
+void DataPlane::renew_for_maps() {
+  if (shutting_down_) return;
+  changes_->add(
+      {.kind = PolicySwap::Kind::anew,
+       .in_force = [this](const PolicyPtr& before) { follows(before); },
+       .done =
+           [this](const tl::expected<void, Refusal>& renewed) {
+             if (renewed || shutting_down_) return;
+             output_.problem(fmt::format(
+                 "what has changed in maps of programs is not on the device: {}; it is tried again in "
+                 "{} s",
+                 renewed.error().sentence, kRenewRetry.count()));
+             renew_policy(kRenewRetry);
+           }});
+}
+
 void DataPlane::follows(const PolicyPtr& before) {
   if (confirmed_ == before) confirmed_ = swap_->current();
   if (const auto note = interpreted_note(*swap_->current()); note && before->why_interpreted.empty())
@@ -480,6 +502,7 @@ void DataPlane::cease() {
   renew_timer_.cancel();
   broker_timer_.cancel();
   health_.watch({});
+  maps_->end();
   changes_->end();
   error_code ignored;
   broker_events_.close(ignored);

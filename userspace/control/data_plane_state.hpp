@@ -27,6 +27,7 @@
 #include "userspace/control/flow_events.hpp"
 #include "userspace/control/health.hpp"
 #include "userspace/control/link_watch.hpp"
+#include "userspace/control/map_twins.hpp"
 #include "userspace/control/output.hpp"
 #include "userspace/control/policy_changes.hpp"
 #include "userspace/control/policy_swap.hpp"
@@ -86,6 +87,7 @@ class DataPlane final : public Attached {
     if (made->service) {
       made->service->programs = rule_stats_->programs(*swap_->current());
       add_given(*made->service, *swap_->current());
+      add_maps(*made->service, maps_->report());
     }
     if (auto health = health_.report(swap_->current()->policy); !health.empty())
       made->health = std::move(health);
@@ -179,6 +181,7 @@ class DataPlane final : public Attached {
 
   // Puts the policy in force again after so long, as its backends are then; until that works.
   void renew_policy(std::chrono::milliseconds after);
+  void renew_for_maps();
   // The policy in force is `before`, as it is now.
   void follows(const PolicyPtr& before);
   // Puts the policy in force that was before the one that nobody confirmed; `done` is told why not.
@@ -204,6 +207,7 @@ class DataPlane final : public Attached {
   std::unique_ptr<RuleStats> rule_stats_;  // before the engine
   std::unique_ptr<EveLog> log_;            // likewise
   std::unique_ptr<PolicySwap> swap_;
+  std::unique_ptr<MapTwins> maps_;  // ends before what it uses
   Clock::time_point since_ = Clock::now();
 
   boost::asio::io_context context_;

@@ -12,10 +12,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -65,9 +67,10 @@ ProgramMapContents unpacked(u32 map, u32 key_bytes, u32 value_bytes, const std::
 
 // What the process that loads sends, with a descriptor beside it where it is a map or the program.
 struct Part {
-  enum class Kind : u32 { map, program, refused };
+  enum class Kind : u32 { map, program, maps_alone, refused };  // the last two: no more comes
   Kind kind = Kind::refused;
-  u64 bytes = 0;  // of the program's maps
+  u32 number = 0;  // a map's, among the program's
+  u64 bytes = 0;   // of the program's maps
   char text[sizeof(Message::text)] = {};
 
   void say(std::string_view what) { std::memcpy(text, what.data(), std::min(what.size(), sizeof(text) - 1)); }
@@ -89,12 +92,17 @@ std::string number_problem(const ProgramOrder& order, const std::vector<Port>& p
   return {};
 }
 
-Result<kernel::UserProgram> load_here(const std::string& bytes, const std::vector<Port>& ports,
+// What an order is for.
+enum class Wanted { program, maps_alone };
+
+Result<kernel::UserProgram> load_here(const std::string& bytes, Wanted wanted, const std::vector<Port>& ports,
                                       u64 most_bytes) {
   const auto order = order_from(bytes);
   if (!order) return Error(order.error());
   const auto object = programs::from_bytes(order->program);
   if (!object) return Error(object.error());
+  if (wanted == Wanted::maps_alone)
+    return kernel::make_user_maps(object->program, order->contents, {.most_bytes = most_bytes});
   if (auto why = programs::why_not_in_kernel(object->program); !why.empty()) return Error(std::move(why));
   if (auto problem = number_problem(*order, ports); !problem.empty()) return Error(std::move(problem));
   kernel::UserBounds bounds{.fragments = ports.front().several_buffers, .most_bytes = most_bytes};
@@ -108,25 +116,25 @@ Result<kernel::UserProgram> load_here(const std::string& bytes, const std::vecto
 }
 
 // Nothing of the broker's is destroyed here: the process ends by _exit.
-[[noreturn]] void load_and_exit(const std::string& bytes, const std::vector<Port>& ports, u64 most_bytes,
-                                int socket, pid_t parent) noexcept {
+[[noreturn]] void load_and_exit(const std::string& bytes, Wanted wanted, const std::vector<Port>& ports,
+                                u64 most_bytes, int socket, pid_t parent) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   prctl(PR_SET_NAME, "xdpgpu-loader");
   close_others({socket});
   try {
-    auto loaded = load_here(bytes, ports, most_bytes);
+    auto loaded = load_here(bytes, wanted, ports, most_bytes);
     Part part;
     if (!loaded) {
       part.say(for_message(loaded.error()));
       _exit(send_part(socket, part, -1) ? 0 : 1);
     }
     for (const auto& map : loaded->maps) {
-      Part one{.kind = Part::Kind::map};
+      Part one{.kind = Part::Kind::map, .number = map.number};
       one.say(map.name);
       if (!send_part(socket, one, map.map.get())) _exit(1);
     }
-    part.kind = Part::Kind::program;
+    part.kind = wanted == Wanted::program ? Part::Kind::program : Part::Kind::maps_alone;
     part.bytes = loaded->bytes;
     _exit(send_part(socket, part, loaded->program.get()) ? 0 : 1);
   } catch (const std::exception&) {
@@ -134,7 +142,7 @@ Result<kernel::UserProgram> load_here(const std::string& bytes, const std::vecto
   }
 }
 
-// Until the program has come, or why there is none. Nothing: the process ended, or was not through in time.
+// Until all has come, or why there is none. Nothing: the process ended, or was not through in time.
 std::optional<Result<kernel::UserProgram>> take_parts(int socket, Clock::time_point end) {
   kernel::UserProgram program;
   while (true) {
@@ -147,20 +155,23 @@ std::optional<Result<kernel::UserProgram>> take_parts(int socket, Clock::time_po
     if (arrived.length != sizeof(part) || !arrived.whole) return std::nullopt;
     part.text[sizeof(part.text) - 1] = 0;
     if (part.kind == Part::Kind::refused) return Result<kernel::UserProgram>(Error(std::string(part.text)));
+    program.bytes = part.bytes;
+    if (part.kind == Part::Kind::maps_alone) return program;
     if (arrived.descriptors.size() != 1 || program.maps.size() > programs::kMostMaps) return std::nullopt;
     if (part.kind == Part::Kind::program) {
       program.program = std::move(arrived.descriptors.front());
-      program.bytes = part.bytes;
       return program;
     }
-    program.maps.push_back({part.text, std::move(arrived.descriptors.front())});
+    program.maps.push_back({part.text, std::move(arrived.descriptors.front()), part.number});
   }
 }
 
-Result<kernel::UserProgram> load_apart(const std::string& bytes, const std::vector<Port>& ports,
-                                       u64 most_bytes) {
-  const auto failed = [](const char* why) {
-    return Error(fmt::format("it cannot be loaded into the kernel: {}", why));
+Result<kernel::UserProgram> load_apart(const std::string& bytes, Wanted wanted,
+                                       const std::vector<Port>& ports, u64 most_bytes) {
+  const auto failed = [wanted](const char* why) {
+    return Error(fmt::format("{} cannot be {}: {}", wanted == Wanted::program ? "it" : "its maps",
+                             wanted == Wanted::program ? "loaded into the kernel" : "made in the kernel",
+                             why));
   };
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) return failed(std::strerror(errno));
@@ -169,7 +180,7 @@ Result<kernel::UserProgram> load_apart(const std::string& bytes, const std::vect
   std::fflush(nullptr);
   const pid_t parent = getpid(), child = fork();
   if (child < 0) return failed(std::strerror(errno));
-  if (child == 0) load_and_exit(bytes, ports, most_bytes, to.get(), parent);
+  if (child == 0) load_and_exit(bytes, wanted, ports, most_bytes, to.get(), parent);
   to = kernel::Fd();
   const auto end = Clock::now() + kLongestLoaded;
   auto loaded = take_parts(from.get(), end);
@@ -212,17 +223,39 @@ Result<void> put(const kernel::UserProgram& program, u32 slot, u32 number, const
   return {};
 }
 
-Result<void> order(BrokerCalls& broker, const std::string& pipeline, const std::string& bytes, u32 slot,
-                   u32 number) {
+// Answers a message about what was handed over.
+Result<Received> order(BrokerCalls& broker, const std::string& bytes, const Message& message) {
   if (bytes.size() > kMaxProgramBytes)
     return Error(fmt::format("it and what its maps have at first take {} MiB, and {} MiB can be handed over",
                              bytes.size() >> 20, kMaxProgramBytes >> 20));
-  if (auto handed = hand_over(broker, bytes); !handed) return handed;
-  const auto loaded =
-      broker.call(Message::make(MessageType::load_program, slot, number, pipeline), kLongestCall);
-  if (!loaded) return Error(loaded.error());
-  if (loaded->message.type != MessageType::done) return Error(std::string(loaded->message.text));
-  return {};
+  if (auto handed = hand_over(broker, bytes); !handed) return Error(handed.error());
+  return broker.call(message, kLongestCall);
+}
+
+std::string named(const compiler::CompiledPolicy& policy, u32 pipeline, u32 stage, const std::string& why) {
+  const policy::Pipeline& in = policy.policy.pipelines[pipeline];
+  return fmt::format("{} of pipeline \"{}\": {}", gpu::program_of(in.stages[stage])->object, in.name, why);
+}
+
+// The bytes of an order; the error is half a sentence.
+Result<std::string> order_of(const compiler::CompiledPolicy& policy, u32 pipeline, u32 stage) {
+  const auto program = gpu::program_of(policy.policy.pipelines[pipeline].stages[stage]);
+  const auto at = policy.source.files.find(
+      policy::program_key(program->object, policy::choice_of(program->section, program->maps)));
+  if (at == policy.source.files.end()) return Error(std::string("its object was not read"));
+  // With those maps that are only in the policy's files (userspace/policy/map_file.hpp).
+  auto object = programs::from_bytes(at->second);
+  if (!object) return Error(object.error());
+  object->program = *program->program;
+  auto whole = programs::to_bytes(*object);
+  if (!whole) return Error(whole.error());
+  ProgramOrder wanted{.program = *whole};
+  if (program->contents) wanted.contents = *program->contents;
+  for (const auto& [interface, ifindex] : program->interfaces) {
+    const auto port = std::find(policy.ports.begin(), policy.ports.end(), interface);
+    wanted.interfaces.push_back({static_cast<u32>(port - policy.ports.begin()), ifindex});
+  }
+  return to_bytes(wanted);
 }
 
 }  // namespace
@@ -265,39 +298,65 @@ Result<ProgramOrder> order_from(std::string_view bytes) {
 Result<void> order_programs(BrokerCalls& broker, const compiler::CompiledPolicy& policy, u32 slot) {
   u32 number = 0;
   for (const u16 place : policy::kernel_pipelines(policy.policy)) {
-    const policy::Pipeline& pipeline = policy.policy.pipelines[place];
-    const auto program = gpu::program_of(pipeline.stages.front());
-    const auto failed = [&](const std::string& why) {
-      return Error(fmt::format("{} of pipeline \"{}\": {}", program->object, pipeline.name, why));
-    };
-    const auto at = policy.source.files.find(
-        policy::program_key(program->object, policy::choice_of(program->section, program->maps)));
-    if (at == policy.source.files.end()) return failed("its object was not read");
-    // With those maps that are only in the policy's files (userspace/policy/map_file.hpp).
-    auto object = programs::from_bytes(at->second);
-    if (!object) return failed(object.error());
-    object->program = *program->program;
-    auto whole = programs::to_bytes(*object);
-    if (!whole) return failed(whole.error());
-    ProgramOrder wanted{.program = *whole};
-    if (program->contents) wanted.contents = *program->contents;
-    for (const auto& [interface, ifindex] : program->interfaces) {
-      const auto port = std::find(policy.ports.begin(), policy.ports.end(), interface);
-      wanted.interfaces.push_back({static_cast<u32>(port - policy.ports.begin()), ifindex});
-    }
-    const auto bytes = to_bytes(wanted);
+    const auto failed = [&](const std::string& why) { return Error(named(policy, place, 0, why)); };
+    const auto bytes = order_of(policy, place, 0);
     if (!bytes) return failed(bytes.error());
-    if (auto ordered = order(broker, pipeline.name, *bytes, slot, number++); !ordered)
-      return failed(ordered.error());
+    const auto loaded =
+        order(broker, *bytes,
+              Message::make(MessageType::load_program, slot, number++, policy.policy.pipelines[place].name));
+    if (!loaded) return failed(loaded.error());
+    if (loaded->message.type != MessageType::done) return failed(loaded->message.text);
   }
   return {};
 }
 
-const KernelPrograms::Entry* KernelPrograms::same_in(const Slot& slot, const std::string& pipeline,
-                                                     const std::string& order) const {
-  for (const auto& [number, entry] : slot)
-    if (entry.pipeline == pipeline && entry.order == order) return &entry;
-  return nullptr;
+Result<OrderedMaps> order_maps(BrokerCalls& broker, const compiler::CompiledPolicy& policy, u32 pipeline,
+                               u32 stage, u32 slot, u32 number) {
+  const auto failed = [&](const std::string& why) { return Error(named(policy, pipeline, stage, why)); };
+  const auto bytes = order_of(policy, pipeline, stage);
+  if (!bytes) return failed(bytes.error());
+  const auto made =
+      order(broker, *bytes,
+            Message::make(MessageType::make_program_maps, slot, number,
+                          fmt::format("{} {}", stage + 1, policy.policy.pipelines[pipeline].name)));
+  if (!made) return failed(made.error());
+  if (made->message.type != MessageType::made) return failed(made->message.text);
+  OrderedMaps maps{.kept = made->message.b == 1};
+  for (u32 which = 0; which < made->message.a; which++) {
+    auto one = broker.call(Message::make(MessageType::program_map, slot, number << 8 | which));
+    if (!one) return failed(one.error());
+    if (one->message.type != MessageType::map) return failed(one->message.text);
+    maps.maps.push_back({one->message.a, std::move(one->descriptors.front())});
+  }
+  return maps;
+}
+
+Result<KernelPrograms::Entry> KernelPrograms::entry_of(u32 slot, Entries Slot::*to,
+                                                       const std::string& pipeline, const kernel::Fd& memory,
+                                                       const std::vector<Port>& ports) const {
+  auto bytes = copy_of(memory, kMaxProgramBytes);
+  if (!bytes) return Error(bytes.error());
+  u64 order_bytes = bytes->size(), map_bytes = 0;
+  for (const Entries& entries : {std::cref(slots_[slot].programs), std::cref(slots_[slot].maps)})
+    for (const auto& [number, entry] : entries) {
+      order_bytes += entry.order.size();
+      map_bytes += entry.program->bytes;
+    }
+  for (const auto& [number, entry] : slots_[slot].*to)
+    if (entry.pipeline == pipeline) return Error(std::string("its pipeline has a program already"));
+  if (order_bytes > kMaxProgramBytes || map_bytes > kMostUserMapBytes)
+    return Error(
+        std::string("the maps of the policy's programs are too large for the kernel: take some out"));
+  Entry entry{.pipeline = pipeline, .order = std::move(*bytes), .program = nullptr};
+  for (const auto& [number, same] : slots_[slot ^ 1u].*to)
+    if (same.pipeline == pipeline && same.order == entry.order) entry.program = same.program;
+  entry.kept = entry.program != nullptr;
+  if (entry.kept) return entry;
+  auto loaded = load_apart(entry.order, to == &Slot::programs ? Wanted::program : Wanted::maps_alone, ports,
+                           kMostUserMapBytes - map_bytes);
+  if (!loaded) return Error(loaded.error());
+  entry.program = std::make_shared<const kernel::UserProgram>(std::move(*loaded));
+  return entry;
 }
 
 Result<void> KernelPrograms::load(u32 slot, u32 number, const std::string& pipeline, const kernel::Fd& memory,
@@ -305,33 +364,45 @@ Result<void> KernelPrograms::load(u32 slot, u32 number, const std::string& pipel
   if (slot >= slots_.size() || number >= XG_MAX_PROGRAMS || !policy::is_identifier(pipeline) || ports.empty())
     return Error(std::string("no policy has such a program"));
   if (auto right = check_ports(ports); !right) return right;
-  auto bytes = copy_of(memory, kMaxProgramBytes);
-  if (!bytes) return Error(bytes.error());
-  Slot& to = slots_[slot];
+  Entries& to = slots_[slot].programs;
   to.erase(number);
-  u64 order_bytes = bytes->size(), map_bytes = 0;
-  for (const auto& [other, entry] : to) {
-    if (entry.pipeline == pipeline) return Error(std::string("its pipeline has a program already"));
-    order_bytes += entry.order.size();
-    map_bytes += entry.program->bytes;
-  }
-  if (order_bytes > kMaxProgramBytes || map_bytes > kMostUserMapBytes)
-    return Error(std::string("the policy's programs in the kernel are too large: take some out"));
-  Entry entry{.pipeline = pipeline, .order = {}, .program = nullptr};
-  if (const Entry* const same = same_in(slots_[slot ^ 1u], pipeline, *bytes)) {
-    entry.program = same->program;
-  } else {
-    auto loaded = load_apart(*bytes, ports, kMostUserMapBytes - map_bytes);
-    if (!loaded) return Error(loaded.error());
-    entry.program = std::make_shared<const kernel::UserProgram>(std::move(*loaded));
-  }
-  entry.order = std::move(*bytes);
-  if (auto there = put(*entry.program, slot, number, ports); !there) return there;
+  auto entry = entry_of(slot, &Slot::programs, pipeline, memory, ports);
+  if (!entry) return Error(entry.error());
+  if (auto there = put(*entry->program, slot, number, ports); !there) return there;
   for (const Port& port : ports)
-    if (auto pinned = kernel::pin_user_maps(port.ifname, pipeline, entry.program->maps); !pinned)
+    if (auto pinned = kernel::pin_user_maps(port.ifname, pipeline, 1, entry->program->maps); !pinned)
       return Error(pinned.error());
-  to.emplace(number, std::move(entry));
+  to.emplace(number, std::move(*entry));
   return {};
+}
+
+Result<KernelPrograms::Made> KernelPrograms::make_maps(u32 slot, u32 number, const std::string& place,
+                                                       const kernel::Fd& memory,
+                                                       const std::vector<Port>& ports) {
+  u32 stage = 0;
+  const auto [end, error] = std::from_chars(place.data(), place.data() + place.size(), stage);
+  const auto behind = static_cast<std::size_t>(end - place.data()) + 1;
+  const std::string pipeline = behind < place.size() && *end == ' ' ? place.substr(behind) : "";
+  if (slot >= slots_.size() || number >= kMaxMapOrders || error != std::errc() || stage == 0 ||
+      stage > XG_MAX_STAGES || !policy::is_identifier(pipeline))
+    return Error(std::string("no policy has such a program"));
+  Entries& to = slots_[slot].maps;
+  to.erase(number);
+  auto entry = entry_of(slot, &Slot::maps, place, memory, ports);
+  if (!entry) return Error(entry.error());
+  for (const Port& port : ports)
+    if (auto pinned = kernel::pin_user_maps(port.ifname, pipeline, stage, entry->program->maps); !pinned)
+      return Error(pinned.error());
+  const Made made{static_cast<u32>(entry->program->maps.size()), entry->kept};
+  to.emplace(number, std::move(*entry));
+  return made;
+}
+
+const kernel::UserMap* KernelPrograms::map(u32 slot, u32 number, u32 which) const noexcept {
+  if (slot >= slots_.size()) return nullptr;
+  const auto found = slots_[slot].maps.find(number);
+  if (found == slots_[slot].maps.end() || which >= found->second.program->maps.size()) return nullptr;
+  return &found->second.program->maps[which];
 }
 
 void KernelPrograms::put_in_force(u32 slot, const std::vector<Port>& ports) noexcept {
@@ -350,7 +421,7 @@ void KernelPrograms::retire(u32 slot, const std::vector<Port>& ports) noexcept {
     }
     kernel::forget_next_pins(port.ifname);
   }
-  slots_[slot].clear();
+  slots_[slot] = {};
 }
 
 }  // namespace xdpgpu::control

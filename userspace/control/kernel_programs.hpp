@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 //
-// userspace/control/kernel_programs.hpp: programs of policies that run in XDP itself ("where": "kernel"). The
-// data plane, which has the policy, orders them as bytes; the broker has them loaded in a process of their
-// own, puts them where its XDP programs go on with them, and pins their maps. Old and new policy have each a
-// slot of them, as they have of tables.
+// userspace/control/kernel_programs.hpp: programs of policies that run in XDP itself ("where": "kernel"), and
+// the maps of those that devices run, as the kernel has them (map_twins.hpp). The data plane, which has the
+// policy, orders them as bytes; the broker has them loaded in a process of their own, puts programs where its
+// XDP programs go on with them, and pins their maps. Old and new policy have each a slot of them, as they
+// have of tables.
 //
 // What a data plane that has been taken over can do with that: have the kernel run programs of its choice on
 // the packets of the interfaces that it has anyway, and drop, change, pass or send them out of these
 // interfaces. They are the kernel's verifier's to accept, call no other helpers than a device has
-// (userspace/kernel/ user_program.hpp), keep maps of kMostUserMapBytes a policy, and go with the attach.
+// (userspace/kernel/user_program.hpp), keep maps of kMostUserMapBytes a policy, and go with the attach. To
+// the maps of those that devices run it writes as it likes; no program in the kernel knows them.
 #pragma once
 
 #include <array>
@@ -48,6 +50,21 @@ Result<ProgramOrder> order_from(std::string_view bytes);
 // (policy::kernel_pipelines()). The error is a sentence that names the program.
 Result<void> order_programs(BrokerCalls& broker, const compiler::CompiledPolicy& policy, u32 slot);
 
+// One of a program's maps in the kernel.
+struct OrderedMap {
+  u32 number = 0;  // of the program's maps
+  kernel::Fd map;  // to be written, too
+};
+// The data plane's: orders those of the program's maps that are kept in step with a device's. pipeline,
+// stage: from 0; number: below kMaxMapOrders, each once a slot. The error is a sentence that names the
+// program.
+struct OrderedMaps {
+  std::vector<OrderedMap> maps{};
+  bool kept = false;  // they are those of the policy before, with what is in them
+};
+Result<OrderedMaps> order_maps(BrokerCalls& broker, const compiler::CompiledPolicy& policy, u32 pipeline,
+                               u32 stage, u32 slot, u32 number);
+
 // The broker's.
 class KernelPrograms {
  public:
@@ -65,6 +82,15 @@ class KernelPrograms {
   // maps and what is in them. The error is a sentence.
   Result<void> load(u32 slot, u32 number, const std::string& pipeline, const kernel::Fd& memory,
                     const std::vector<Port>& ports);
+  // Likewise of its maps alone; place: stage, from 1, and pipeline, "1 web".
+  struct Made {
+    u32 count = 0;
+    bool kept = false;  // they are the other slot's
+  };
+  Result<Made> make_maps(u32 slot, u32 number, const std::string& place, const kernel::Fd& memory,
+                         const std::vector<Port>& ports);
+  // Of those, one and its number among the program's; nullptr: there is none.
+  const kernel::UserMap* map(u32 slot, u32 number, u32 which) const noexcept;
   // Packets go by the slot from now on: its maps' pins take the place of the other one's.
   void put_in_force(u32 slot, const std::vector<Port>& ports) noexcept;
   // No packet goes by the slot any more, or none ever did.
@@ -72,12 +98,18 @@ class KernelPrograms {
 
  private:
   struct Entry {
-    std::string pipeline;
-    std::string order;  // its bytes
+    std::string pipeline;  // of maps alone: and stage, as ordered
+    std::string order;     // its bytes
     std::shared_ptr<const kernel::UserProgram> program;
+    bool kept = false;
   };
-  using Slot = std::map<u32, Entry>;  // by number
-  const Entry* same_in(const Slot& slot, const std::string& pipeline, const std::string& order) const;
+  using Entries = std::map<u32, Entry>;  // by number
+  struct Slot {
+    Entries programs, maps;
+  };
+  // What is ordered for `to`, one of the slot's, with what it has already.
+  Result<Entry> entry_of(u32 slot, Entries Slot::*to, const std::string& pipeline, const kernel::Fd& memory,
+                         const std::vector<Port>& ports) const;
 
   std::array<Slot, 2> slots_;
 };

@@ -110,6 +110,11 @@ std::string programs_text(const std::vector<ProgramReport>& programs) {
     const char* const none = in_kernel ? "0 given" : "none dropped, none sent";
     text += fmt::format("  pipeline {}, stage {}{}: {}\n", program.pipeline, program.stage,
                         in_kernel ? ", in the kernel" : "", packets.empty() ? none : packets);
+    for (const auto& map : program.maps) {
+      text += map.problem.empty() ? fmt::format("    map {}: {}, {:.0f} ms; {} entries\n", map.map,
+                                                map.direction, map.lag_ms, map.entries)
+                                  : fmt::format("    map {}: not in step: {}\n", map.map, map.problem);
+    }
   }
   return text.empty() ? text : "\nprograms decided of packets:\n" + text;
 }

@@ -43,11 +43,6 @@ Result<void> write_rules(const kernel::PolicyMaps& maps, const policy::Tables& t
 }
 
 // As the devices get them.
-std::shared_ptr<const gpu::Pipelines> pipelines_of(const PolicySwap::Prepared& prepared) {
-  const auto& own = prepared.policy->pipelines;
-  return prepared.loose ? gpu::Pipelines::loosened(own) : own;
-}
-
 }  // namespace
 
 Result<u32> generation_behind(u32 generation, u32 steps) {
@@ -138,6 +133,16 @@ Result<void> PolicySwap::activate(u32 generation, u32 slot, u64 hash) {
   return Error(answer ? text_of(*answer) : answer.error());
 }
 
+void PolicySwap::make_pipelines(Prepared& prepared) {
+  const auto& own = prepared.policy->pipelines;
+  prepared.pipelines = prepared.loose ? gpu::Pipelines::loosened(own) : own;
+  prepared.loosened = prepared.pipelines != own;
+  if (maps_ == nullptr) return;
+  // Whatever was ordered is let go by the slot.
+  has_programs_ = has_programs_ || own->runs_programs();
+  prepared.maps = maps_->prepare(*prepared.policy, prepared.slot, prepared.pipelines);
+}
+
 // Into the devices.
 Result<void> PolicySwap::load(const Prepared& prepared) {
   const policy::Policy& of = prepared.policy->policy;
@@ -166,17 +171,21 @@ Result<PolicySwap::Prepared> PolicySwap::prepare(std::shared_ptr<const compiler:
   prepared.kept_since = kind == Kind::anew ? std::vector<u32>(policy->policy.rules.size(), *generation)
                                            : kept_since(*policy, *generation);
   prepared.policy = std::move(policy);
-  prepared.pipelines = pipelines_of(prepared);
   if (auto verified = verify_programs(broker_, *prepared.policy, current_.get()); !verified)
     return Error(verified.error());
+  make_pipelines(prepared);
   auto loaded = load(prepared);
   // Their code may be none that the device's driver takes: that costs speed, and no policy.
   if (!loaded && prepared.pipelines->code() != nullptr) {
     prepared.policy = interpreted(*prepared.policy, "the device did not take their code: " + loaded.error());
-    prepared.pipelines = pipelines_of(prepared);
+    retire_programs(prepared.slot);
+    make_pipelines(prepared);
     loaded = load(prepared);
   }
-  if (!loaded) return Error(loaded.error());
+  if (!loaded) {
+    retire_programs(prepared.slot);
+    return Error(loaded.error());
+  }
   try {
     // Before the policy is in force: connections that stand are then known by what the host sends of them.
     auto ready = prepare_slot(prepared);
@@ -201,7 +210,8 @@ void PolicySwap::retire_programs(u32 slot) {
   if (!has_programs_) return;
   const auto retired = broker_.call(Message::make(MessageType::retire_programs, slot));
   if (!retired || retired->message.type != MessageType::done) return;
-  has_programs_ = current_ && !current_->audits() && !policy::kernel_pipelines(current_->policy).empty();
+  has_programs_ =
+      has_maps_ || (current_ && !current_->audits() && !policy::kernel_pipelines(current_->policy).empty());
 }
 
 // A program that stays on shows nothing while no policy wants it.
@@ -222,7 +232,9 @@ Result<void> PolicySwap::commit(Prepared prepared) {
   }
   generation_ = generation;
   loose_ = prepared.loose;
-  loosens_ = prepared.pipelines != prepared.policy->pipelines;
+  loosens_ = prepared.loosened;
+  has_maps_ = MapTwins::any(prepared.maps);
+  if (maps_ != nullptr) maps_->put_in_force(std::move(prepared.maps), generation);
   left_hash_.reset();
   slot_ = prepared.slot;
   current_ = std::move(prepared.policy);

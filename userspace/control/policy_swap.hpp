@@ -13,6 +13,7 @@
 
 #include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/broker_calls.hpp"
+#include "userspace/control/map_twins.hpp"
 #include "userspace/control/port_control.hpp"
 #include "userspace/dataplane/engine.hpp"
 
@@ -49,6 +50,8 @@ class PolicySwap {
   };
   // Before the first policy.
   void tell(Listener listener) { listener_ = std::move(listener); }
+  // Likewise: whoever keeps maps of programs in step. Outlives this object.
+  void keep_maps(MapTwins& maps) { maps_ = &maps; }
   // All of them outlive this object. in_force: generations count on from there, and the first policy that is
   // put in force keeps its generation, and with it the flow verdicts, if it is the same. Its conntrack stages
   // are loose, so that connections that were open go on, until another one is applied.
@@ -59,8 +62,9 @@ class PolicySwap {
     std::shared_ptr<const compiler::CompiledPolicy> policy;
     std::shared_ptr<const gpu::Pipelines> pipelines;
     std::vector<u32> kept_since;  // of its rules
+    std::shared_ptr<MapTwins::Policy> maps;
     u32 generation = 0, slot = 0;
-    bool loose = false;
+    bool loose = false, loosened = false;  // and whether its pipelines are others by that
   };
   enum class Kind {
     another,  // another policy than the one in force, as far as is known
@@ -93,6 +97,8 @@ class PolicySwap {
   std::vector<u32> kept_since(const compiler::CompiledPolicy& policy, u32 generation) const;
   Result<void> activate(u32 generation, u32 slot, u64 hash);
   Result<void> load(const Prepared& prepared);
+  // Those that devices are to have, with what programs' maps in the kernel have.
+  void make_pipelines(Prepared& prepared);
   Result<void> prepare_slot(const Prepared& prepared);
   // Of a slot by which no packet goes.
   void retire_programs(u32 slot);
@@ -101,6 +107,7 @@ class PolicySwap {
   std::vector<PortControl>& ports_;
   dataplane::Engine& engine_;
   Listener listener_;
+  MapTwins* maps_ = nullptr;
   // The control thread's; while it changes them, nothing is prepared.
   std::shared_ptr<const compiler::CompiledPolicy> current_;
   std::vector<u32> kept_since_;  // of its rules
@@ -110,7 +117,8 @@ class PolicySwap {
   bool loose_ = false;            // conntrack is, until another policy is put in force
   bool loosens_ = false;
   bool watches_egress_ = false;
-  bool has_programs_ = false;  // in the kernel, as far as is known
+  bool has_programs_ = false;  // in the kernel, or maps of some, as far as is known
+  bool has_maps_ = false;      // the policy in force does
 };
 
 // Which pipeline a frame goes to by this policy's rules.

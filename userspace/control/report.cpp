@@ -225,6 +225,12 @@ Totals total(const std::vector<PortReport>& ports) {
   return sum;
 }
 
+void add_maps(ServiceReport& service, const std::vector<StageMapsReport>& maps) {
+  for (const StageMapsReport& of : maps)
+    for (auto& program : service.programs)
+      if (program.pipeline == of.pipeline && program.stage == of.stage) program.maps = of.maps;
+}
+
 void add_given(ServiceReport& service, const compiler::CompiledPolicy& policy) {
   if (policy.audits()) return;
   const auto& all = policy.policy.pipelines;

@@ -25,6 +25,8 @@ Result<StatusReport> report(const ReportInput& input);
 // Of ports that no data plane serves, what their maps tell.
 Result<StatusReport> report_without_data_plane(const std::vector<PortControl>& ports,
                                                const std::vector<std::string>& xdp_modes, double uptime_s);
+// Of the programs that devices run, the maps that the kernel has, too.
+void add_maps(ServiceReport& service, const std::vector<StageMapsReport>& maps);
 // Of the programs that run in the kernel, how many packets each was given: those that its rules decided.
 void add_given(ServiceReport& service, const compiler::CompiledPolicy& policy);
 Result<Totals> totals(const std::vector<PortControl>& ports, const dataplane::Engine& engine);

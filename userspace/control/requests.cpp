@@ -106,6 +106,21 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
       program_ = kernel::Fd();
       return done_or_refused(duties_.load_program(message.a, message.b, message.text, memory));
     }
+    case MessageType::make_program_maps: {
+      if (!program_) return Error(std::string("it had maps made for memory that was not given"));
+      const kernel::Fd memory = std::move(program_);
+      program_ = kernel::Fd();
+      const auto made = duties_.make_program_maps(message.a, message.b, message.text, memory);
+      if (!made) return Message::make(MessageType::refused, 0, 0, made.error());
+      return Message::make(MessageType::made, made->count, made->kept ? 1 : 0);
+    }
+    case MessageType::program_map: {
+      auto one = duties_.program_map(message.a, message.b >> 8, message.b & 0xff);
+      if (!one) return Message::make(MessageType::refused, 0, 0, one.error());
+      handed_over_ = std::move(one->map);
+      descriptors = {handed_over_.get()};
+      return Message::make(MessageType::map, one->number);
+    }
     case MessageType::retire_programs:
       return done_or_refused(duties_.retire_programs(message.a));
     case MessageType::start_compiler: {
@@ -134,6 +149,8 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
     case MessageType::memory:
     case MessageType::compiler:
     case MessageType::log:
+    case MessageType::made:
+    case MessageType::map:
     case MessageType::reopen_logs:
     case MessageType::maps_created:
     case MessageType::done:

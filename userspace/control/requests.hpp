@@ -10,6 +10,7 @@
 #include <string>
 
 #include "userspace/control/channel.hpp"
+#include "userspace/control/kernel_programs.hpp"
 
 namespace xdpgpu::control {
 
@@ -36,6 +37,15 @@ class Requests {
     // packet goes by the slot.
     std::function<Result<void>(u32 slot, u32 number, const std::string& pipeline, const kernel::Fd& memory)>
         load_program;
+    // Likewise, of its maps alone. One of them, which is the data plane's to write.
+    std::function<Result<KernelPrograms::Made>(u32 slot, u32 number, const std::string& place,
+                                               const kernel::Fd& memory)>
+        make_program_maps;
+    struct ProgramMap {
+      kernel::Fd map;
+      u32 number = 0;  // of the program's
+    };
+    std::function<Result<ProgramMap>(u32 slot, u32 number, u32 which)> program_map;
     std::function<Result<void>(u32 slot)> retire_programs;
     // Returns what a compiler of its own takes orders through; one that there was for the same has ended.
     std::function<Result<kernel::Fd>(CompilerFor what)> start_compiler;

@@ -58,6 +58,21 @@ struct RuleQuery {
 inline constexpr u64 kMostRulesListed = 1000;
 inline constexpr std::string_view kRuleOrders[] = {"matches", "cost"};
 
+// A program's map on a device, and the kernel's (map_twins.hpp).
+struct MapTwinReport {
+  std::string map, home, direction;
+  u64 entries = 0;    // when it was last looked at
+  double lag_ms = 0;  // from one look to the next, of late
+  std::string problem;
+  static void fields(auto& self, auto& field) {
+    field("map", self.map);
+    field("home", self.home);
+    field("direction", self.direction);
+    field("entries", self.entries);
+    field("lag_ms", self.lag_ms);
+    field("problem", self.problem);
+  }
+};
 // What a program's stage decided, since the attach.
 struct ProgramReport {
   std::string pipeline;
@@ -66,11 +81,13 @@ struct ProgramReport {
   // By what became of them, or why; those that went on are not here. In the kernel nobody learns that:
   // "given".
   std::map<std::string, u64> packets;
+  std::vector<MapTwinReport> maps{};  // where a device runs it: those that the kernel has, too
   static void fields(auto& self, auto& field) {
     field("pipeline", self.pipeline);
     field("stage", self.stage);
     field("where", self.where);
     field("packets", self.packets);
+    field("maps", self.maps);
   }
 };
 

@@ -214,9 +214,11 @@ std::vector<LimitedCall> limited_calls(bool drivers) {
          std::to_array<std::pair<u64, u64>>({{SOCK_STREAM, IPPROTO_TCP}, {SOCK_DGRAM, IPPROTO_UDP}}))
       for (const u64 protocol : {u64{0}, usual})
         calls.push_back({SCMP_SYS(socket), {is(0, domain), masked(1, 0xf, type), masked(2, kInt, protocol)}});
-  // Maps are looked at, and those looked up in that it has descriptors of. What changes one is the broker's
-  // (userspace/kernel/access.hpp), or a store into memory.
-  for (const u64 command : {BPF_MAP_LOOKUP_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD})
+  // Maps are looked at, and those looked up in that it has descriptors of. By these it can change none but
+  // the copies of its own programs' maps (map_twins.hpp): of others they are read-only. What changes those is
+  // the broker's (userspace/kernel/access.hpp), or a store into memory.
+  for (const u64 command : {BPF_MAP_LOOKUP_ELEM, BPF_MAP_LOOKUP_BATCH, BPF_OBJ_GET_INFO_BY_FD,
+                            BPF_MAP_GET_NEXT_KEY, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM})
     calls.push_back({SCMP_SYS(bpf), {is(0, command)}});
   if (drivers) {
     // Nobody else sets options of sockets by now, some of which have the kernel run a program. All but 13: a

@@ -145,6 +145,7 @@ struct Engine::Impl {
 
   // Held while devices are told something: before `book`.
   std::mutex telling;
+  std::atomic<u64> tables_life{0};
   // Of what follows, up to `retirements`; never for long.
   mutable std::mutex book;
   // Policies that packets without metadata may be under; kept until the end, as a worker may look.
@@ -191,6 +192,7 @@ struct Engine::Impl {
     std::shared_ptr<const gpu::Pipelines> pipelines;
   };
   InForce in_force() const;
+  Result<void> know(u32 generation) const;  // the error says that it is not loaded
 };
 
 void Engine::Impl::make_workers(const std::vector<FrameShare>& shares) {
@@ -481,6 +483,7 @@ std::vector<std::string> Engine::poll() {
   if (!telling) return std::exchange(impl_->events, {});
   for (std::string& why : impl_->devices.failed()) {
     impl_->policy_again = true;
+    impl_->tables_life.fetch_add(1, std::memory_order_acq_rel);
     if (!impl_->devices.first().degraded().empty()) impl_->mirroring->device_failed();
     impl_->events.push_back(
         fmt::format("device {}: packets go on, slower; what stages remembered is lost, and connections that "
@@ -490,10 +493,12 @@ std::vector<std::string> Engine::poll() {
   const bool failed = !impl_->devices.empty() && !impl_->devices.first().degraded().empty();
   for (const std::string& what : impl_->devices.try_again())
     impl_->events.push_back(fmt::format("device {}", what));
-  if (failed && impl_->devices.first().degraded().empty())
+  if (failed && impl_->devices.first().degraded().empty()) {
+    impl_->tables_life.fetch_add(1, std::memory_order_acq_rel);
     if (auto looks = impl_->mirroring->device_is_back(impl_->devices.first()); !looks)
       impl_->events.push_back(
           fmt::format("mirrored packets are looked at no more: {}; attach again", looks.error()));
+  }
   return std::exchange(impl_->events, {});
 }
 
@@ -643,6 +648,26 @@ Result<std::vector<gpu::TableReport>> Engine::tables() const {
   // Where stages have tables there is one device (Devices::load).
   return gpu::report_tables(impl_->devices.first(), current.generation, *current.pipelines, monotonic_ns());
 }
+
+Result<void> Engine::Impl::know(u32 generation) const {
+  const std::lock_guard lock(book);
+  if (std::find(loaded.begin(), loaded.end(), generation) != loaded.end()) return {};
+  return tl::unexpected(fmt::format("generation {} is not loaded", generation));
+}
+
+Result<void> Engine::read_state(u32 generation, u32 table, u64 first, std::span<u32> words) {
+  const std::lock_guard telling(impl_->telling);
+  if (auto known = impl_->know(generation); !known) return known;
+  return impl_->devices.first().read_state(generation, table, first, words);
+}
+
+Result<void> Engine::edit_state(u32 generation, u32 table, const gpu::Device::Edit& edit) {
+  const std::lock_guard telling(impl_->telling);
+  if (auto known = impl_->know(generation); !known) return known;
+  return impl_->devices.first().edit_state(generation, table, edit);
+}
+
+u64 Engine::tables_life() const noexcept { return impl_->tables_life.load(std::memory_order_acquire); }
 
 Result<std::vector<gpu::AlarmEvent>> Engine::alarms(gpu::AlarmWatch& watch) const {
   const auto current = impl_->in_force();

@@ -12,8 +12,10 @@
 //   see    a mapping that can only be read, and no descriptor
 //   write  a mapping that can be written, and no descriptor: every word of it is the data plane's to say
 //
-// So from the moment on that packets come it has no descriptor by which any map can be changed, and the
-// system calls that change maps are refused to it as well (userspace/control/seccomp.cpp).
+// So from the moment on that packets come it has no descriptor by which any of these maps can be changed. Of
+// the maps of programs that devices run it has the kernel's copies to write, which no program in the kernel
+// knows (userspace/control/map_twins.hpp); the system calls for that are all that change maps and are not
+// refused to it (userspace/control/seccomp.cpp).
 #pragma once
 
 #include "userspace/kernel/kernel.hpp"

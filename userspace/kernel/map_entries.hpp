@@ -9,17 +9,20 @@
 
 namespace xdpgpu::kernel {
 
-// Of the map that the descriptor is of: a hash, an array, one of each CPU's, an LRU hash. Others are refused:
-// what an LPM trie answers to a key may be the value of a shorter prefix. Refused is, too, a map whose
+// Of a type of maps (enum bpf_map_type): a hash, an array, one of each CPU's, an LRU hash, an LPM trie.
+bool has_entries(u32 type);
+
+// Of the map that the descriptor is of. Refused are other types, and a map whose
 // entries may take more than most_bytes of keys and values. Programs and others may write meanwhile: an entry
-// is read as it was at some time of the look; one that comes or goes may be there or not. A hash from which
+// is read as it was at some time of the look; one that comes or goes may be there or not, and one that
+// goes from a trie may have the value of a shorter prefix. A hash from which
 // others delete all the time may be refused: ask again. The error is a sentence without a name.
 Result<MapEntries> read_entries(int map, u64 most_bytes);
 
 // What could not be done, as the map is now.
 struct MapLeft {
-  // Entries that somebody wrote since they were seen: his stand, and the next look finds them.
-  u64 changed = 0;
+  // Keys of entries that somebody wrote since they were seen: his stand, and the next look finds them.
+  std::vector<MapBytes> changed{};
   // Keys for which there was no room: the kernel's `after` is to be without them.
   std::vector<MapBytes> full{};
   bool operator==(const MapLeft&) const = default;

@@ -94,6 +94,22 @@ MapStep step_counts(const MapSides& last, const MapSides& now, std::span<const C
   return step;
 }
 
+void leave_kernel(MapStep& step, const MapSides& last, const MapSides& now, const MapBytes& key,
+                  std::span<const CountedWord> words) {
+  const auto seen = now.kernel.find(key), before = last.kernel.find(key);
+  if (seen == now.kernel.end()) return;
+  step.after.kernel[key] = seen->second;
+  for (std::size_t i = 0; i < step.after.devices.size() && i < last.devices.size(); i++) {
+    const MapBytes* const device_before = find(last.devices[i], key, seen->second.size());
+    if (device_before == nullptr) continue;
+    // As it would be had it counted nothing since.
+    MapBytes made = *device_before;
+    if (before != last.kernel.end() && before->second.size() == made.size())
+      add(made, seen->second, before->second, words);
+    step.after.devices[i][key] = std::move(made);
+  }
+}
+
 MapStep step_changed(const MapSides* last, const MapSides& now, KernelWins wins) {
   MapStep step;
   MapEntries device = now.devices.empty() ? MapEntries() : now.devices.front();

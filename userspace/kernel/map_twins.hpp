@@ -55,6 +55,10 @@ struct MapStep {
 // such a word, or taken from it, is added to each device's. Sums wrap. All other bytes and the keys are the
 // operator's: an entry that was not there last time begins on the devices with what the kernel has.
 MapStep step_counts(const MapSides& last, const MapSides& now, std::span<const CountedWord> words);
+// Makes `after` what it is where the kernel's entry of that key could not be written, as somebody else had
+// written it: the next step finds both what he wrote and what devices have counted.
+void leave_kernel(MapStep& step, const MapSides& last, const MapSides& now, const MapBytes& key,
+                  std::span<const CountedWord> words);
 
 // Which of the operator's doings since the last step go to the device first. Others are overwritten.
 enum class KernelWins {

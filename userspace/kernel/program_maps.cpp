@@ -72,7 +72,7 @@ Result<Fd> make(const Map& map, u32 entries, int inner) {
 
 }  // namespace
 
-MapsSize size_of(const std::vector<Map>& maps, MapEntries entries) {
+MapsSize size_of(const std::vector<Map>& maps, EntriesOf entries) {
   constexpr u64 kHead = 64;  // of an entry: links, hash, a pointer; and its part of the table
   const u64 cpus = static_cast<u64>(std::max(libbpf_num_possible_cpus(), 1));
   const auto rounded = [](u64 count) { return (count + 7) / 8 * 8; };
@@ -113,7 +113,7 @@ std::string why_not_made(const std::vector<Map>& maps) {
                      type != nullptr ? type : std::to_string(one->type));
 }
 
-Result<std::vector<Fd>> make_maps(const std::vector<Map>& maps, MapEntries entries) {
+Result<std::vector<Fd>> make_maps(const std::vector<Map>& maps, EntriesOf entries) {
   std::vector<Fd> made(maps.size());
   // Those that are in others are first.
   for (const bool of_maps : {false, true})

@@ -14,7 +14,7 @@
 namespace xdpgpu::kernel {
 
 // How many entries a map is made with.
-using MapEntries = u32 (*)(const gpu::programs::Map& map);
+using EntriesOf = u32 (*)(const gpu::programs::Map& map);
 
 // What the kernel allocates, about. No sum is beyond 64 bits: a program's maps are within bounds
 // (userspace/compiler/programs/check.hpp).
@@ -22,7 +22,7 @@ struct MapsSize {
   u64 bytes = 0;
   u64 per_cpu_entries = 0;  // of maps of each CPU's, on all of them
 };
-MapsSize size_of(const std::vector<gpu::programs::Map>& maps, MapEntries entries);
+MapsSize size_of(const std::vector<gpu::programs::Map>& maps, EntriesOf entries);
 
 // As the kernel has names of maps and programs: letters, digits, "_" and ".", as many as it takes.
 std::string name_in_kernel(std::string_view name);
@@ -32,6 +32,6 @@ bool is_of_each_cpu(const gpu::programs::Map& map);
 std::string why_not_made(const std::vector<gpu::programs::Map>& maps);
 // All of them, by their numbers, with what the object says that they begin with. The error is the end of a
 // sentence about the kernel: "refuses to make the map ...".
-Result<std::vector<Fd>> make_maps(const std::vector<gpu::programs::Map>& maps, MapEntries entries);
+Result<std::vector<Fd>> make_maps(const std::vector<gpu::programs::Map>& maps, EntriesOf entries);
 
 }  // namespace xdpgpu::kernel

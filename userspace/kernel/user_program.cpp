@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "userspace/kernel/logging.hpp"
+#include "userspace/kernel/map_entries.hpp"
 #include "userspace/kernel/names.hpp"
 #include "userspace/kernel/program_maps.hpp"
 #include "userspace/kernel/verifier.hpp"
@@ -29,7 +30,6 @@ using gpu::programs::Program;
 using Bytes = std::vector<u8>;
 
 constexpr const char *kInForce = "programs", *kNext = "programs_next";
-constexpr const char* kFirstStage = "1";
 
 tl::unexpected<std::string> system_error(const std::string& what) {
   return tl::unexpected(fmt::format("{}: {}", what, std::strerror(errno)));
@@ -160,19 +160,52 @@ Result<UserProgram> load_user_program(const Program& program, const std::vector<
   for (const ProgramMapContents& one : contents)
     if (auto filled = filler.fill(one); !filled) return tl::unexpected(filled.error());
   UserProgram made{.program = std::move(programs.front()), .maps = {}, .bytes = size.bytes};
-  for (std::size_t i = 0; i < maps->size(); i++)
-    made.maps.push_back({program.maps[i].name, std::move((*maps)[i])});
+  for (u32 i = 0; i < maps->size(); i++)
+    made.maps.push_back({program.maps[i].name, std::move((*maps)[i]), i});
   return made;
 }
 
-Result<void> pin_user_maps(const std::string& ifname, const std::string& pipeline,
+bool is_kept_in_step(const Map& map) { return has_entries(map.type) && !map.constant; }
+
+Result<UserProgram> make_user_maps(const Program& program, const std::vector<ProgramMapContents>& contents,
+                                   const UserBounds& bounds) {
+  quiet_libraries();
+  std::vector<Map> kept;
+  std::vector<u32> numbers;  // of the program's maps
+  for (u32 i = 0; i < program.maps.size(); i++) {
+    if (!is_kept_in_step(program.maps[i])) continue;
+    kept.push_back(program.maps[i]);
+    // No program has them, and user space reads and writes.
+    kept.back().flags &= ~u32{BPF_F_RDONLY | BPF_F_WRONLY | BPF_F_RDONLY_PROG | BPF_F_WRONLY_PROG};
+    numbers.push_back(i);
+  }
+  const MapsSize size = size_of(kept, all_entries);
+  if (auto fits = check_size(size, bounds.most_bytes); !fits) return tl::unexpected(fits.error());
+  auto maps = make_maps(kept, all_entries);
+  if (!maps) return tl::unexpected("the kernel " + maps.error());
+  const std::vector<Fd> no_programs;
+  const Filler filler(kept, *maps, no_programs, bounds);
+  for (ProgramMapContents one : contents) {
+    const auto at = std::find(numbers.begin(), numbers.end(), one.map);
+    if (at == numbers.end()) continue;
+    one.map = static_cast<u32>(at - numbers.begin());
+    if (auto filled = filler.fill(one); !filled) return tl::unexpected(filled.error());
+  }
+  UserProgram made{.program = {}, .maps = {}, .bytes = size.bytes};
+  for (std::size_t i = 0; i < kept.size(); i++)
+    made.maps.push_back({kept[i].name, std::move((*maps)[i]), numbers[i]});
+  return made;
+}
+
+Result<void> pin_user_maps(const std::string& ifname, const std::string& pipeline, u32 stage,
                            const std::vector<UserMap>& maps) {
-  const fs::path next = folder_of(ifname, kNext), of = next / file_name(pipeline), stage = of / kFirstStage;
-  for (const fs::path& folder : {next, of, stage})
+  const fs::path next = folder_of(ifname, kNext), of = next / file_name(pipeline),
+                 at = of / std::to_string(stage);
+  for (const fs::path& folder : {next, of, at})
     if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
       return system_error(fmt::format("cannot make {}", folder.string()));
   for (const UserMap& one : maps)
-    if (const fs::path path = stage / file_name(one.name); bpf_obj_pin(one.map.get(), path.c_str()) != 0)
+    if (const fs::path path = at / file_name(one.name); bpf_obj_pin(one.map.get(), path.c_str()) != 0)
       return system_error(fmt::format("cannot pin map {}", path.string()));
   return {};
 }

@@ -4,8 +4,11 @@
 // loaded with its maps: as large as the object says, and with their first contents. The ports' XDP program
 // goes on with it (bpf/program.bpf.h). And where its maps are pinned:
 //
-//   /sys/fs/bpf/xdpgpu/eth0/programs/PIPELINE/1/MAP        of the policy in force
+//   /sys/fs/bpf/xdpgpu/eth0/programs/PIPELINE/STAGE/MAP    of the policy in force
 //   /sys/fs/bpf/xdpgpu/eth0/programs_next/...              of the one that is to follow
+//
+// A program that devices run has maps there, too: the kernel's copies of those that are on the device
+// (map_twins.hpp).
 #pragma once
 
 #include <string>
@@ -20,9 +23,10 @@ namespace xdpgpu::kernel {
 struct UserMap {
   std::string name;  // as in the object
   Fd map;
+  u32 number = 0;  // of the program's maps
 };
 struct UserProgram {
-  Fd program;
+  Fd program;  // none: they are maps alone
   std::vector<UserMap> maps;
   u64 bytes = 0;  // about, of the kernel's memory, that the maps take
 };
@@ -42,9 +46,16 @@ Result<UserProgram> load_user_program(const gpu::programs::Program& program,
                                       const std::vector<gpu::ProgramMapContents>& contents,
                                       const UserBounds& bounds);
 
-// Pins the maps as those of the policy that is to follow. pipeline: of letters, digits, '_', '-' and '.'; as
-// the BPF filesystem takes no dots in names, each is a colon there.
-Result<void> pin_user_maps(const std::string& ifname, const std::string& pipeline,
+// Those of the program's maps alone that are kept in step with a device's: of a type that has entries, and no
+// constants. Likewise in all else. bounds: most_bytes counts.
+Result<UserProgram> make_user_maps(const gpu::programs::Program& program,
+                                   const std::vector<gpu::ProgramMapContents>& contents,
+                                   const UserBounds& bounds);
+bool is_kept_in_step(const gpu::programs::Map& map);
+
+// Pins the maps as those of the policy that is to follow. stage: of the pipeline, from 1. pipeline: of
+// letters, digits, '_', '-' and '.'; as the BPF filesystem takes no dots in names, each is a colon there.
+Result<void> pin_user_maps(const std::string& ifname, const std::string& pipeline, u32 stage,
                            const std::vector<UserMap>& maps);
 // The policy that was to follow is in force: its pins, if it has some, stand in place of those before. False:
 // some could not be moved.

@@ -112,8 +112,10 @@ const char* kind_of(const Instruction& one) {
   }
 }
 
-// What any of them does to their maps.
-std::vector<MapUse> uses_of(const std::vector<Program>& parts) {
+}  // namespace
+
+std::vector<MapUse> uses_of(const Program& program) {
+  const auto parts = gpu::programs::parts_of(program);
   std::vector<MapUse> all = map_uses(parts.front());
   for (std::size_t part = 1; part < parts.size(); part++) {
     const auto more = map_uses(parts[part]);
@@ -121,8 +123,6 @@ std::vector<MapUse> uses_of(const std::vector<Program>& parts) {
   }
   return all;
 }
-
-}  // namespace
 
 std::string helper_name(u32 number) {
 #define XG_X(name) std::string_view(#name)
@@ -182,7 +182,7 @@ Needs needs_of(const ObjectProgram& object) {
         needs.maps[static_cast<std::size_t>(one.immediate)].times++;
     }
   }
-  const auto uses = uses_of(parts);
+  const auto uses = uses_of(program);
   for (std::size_t i = 0; i < program.maps.size(); i++) {
     const Map& map = program.maps[i];
     types[map.type]++;

@@ -42,6 +42,9 @@ std::vector<std::string> missing_of(const ObjectProgram& object, const Needs& ne
 // else there than on devices. Empty: it may run there, if the kernel's verifier takes it.
 std::string why_not_in_kernel(const Program& program);
 
+// What a program, or one of those that it goes on with, does to each of its maps.
+std::vector<MapUse> uses_of(const Program& program);
+
 // "map_lookup_elem"; a number that this build does not know: "helper 999".
 std::string helper_name(u32 number);
 // "percpu_array"; likewise.
