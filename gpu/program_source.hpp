@@ -27,10 +27,15 @@ struct ProgramTail {
 };
 // What a map has at first, as a policy names it.
 struct ProgramMapFile {
+  // Whose entries of a map that the program changes stand, where its device and somebody in the kernel's copy
+  // of it have written to them.
+  enum class Wins : u8 { device, kernel };
+
   std::string name;  // the map's in the object
   std::string file;  // relative to the policy; empty: there is none
   // Of a prog_array: all that it has. None: what the object says.
   std::vector<ProgramTail> programs{};
+  Wins wins = Wins::device;
   bool operator==(const ProgramMapFile&) const = default;
 };
 

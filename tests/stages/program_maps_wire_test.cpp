@@ -88,6 +88,11 @@ class ProgramMapsOnTheWire : public OnTheWire {
       if (i % 32 == 31) std::this_thread::sleep_for(1ms);
     }
   }
+  std::optional<std::uint64_t> longest(std::uint16_t port) const {
+    for (const Json& entry : dump("last"))
+      if (number_of(entry.at("key")) == port) return number_of(entry.at("value"));
+    return std::nullopt;
+  }
   bool passes(std::uint16_t port) const {
     const UdpSocket server(*host_, "10.9.0.1", port), client(*left_, "10.9.0.2", 0);
     client.send_to("10.9.0.1", port, "hello");
@@ -121,6 +126,8 @@ TEST_P(ProgramMapsOnTheWire, CountsComeToTheKernelAndOperatorsToTheDevice) {
   std::this_thread::sleep_for(300ms);
   EXPECT_EQ(dump("counts"), counts) << "nothing changes by itself";
   EXPECT_EQ(sized(5002, 8), 3u) << "what the program adds nothing to is the operator's";
+  const Json sizes = dump("sizes");
+  EXPECT_EQ(sizes.at(0).at("formatted").at("value").at("name"), 3) << "the map's types are the object's";
   expect_conserved(attached_->pins());
 }
 
@@ -178,11 +185,6 @@ TEST_P(ProgramMapsOnTheWire, MapsOfAProgramThatOnlyReadsThemAreFollowed) {
 
 TEST_P(ProgramMapsOnTheWire, WhatIsChangedIsTheDevices) {
   attach(text("noting"));
-  const auto longest = [&](std::uint16_t port) -> std::optional<std::uint64_t> {
-    for (const Json& entry : dump("last"))
-      if (number_of(entry.at("key")) == port) return number_of(entry.at("value"));
-    return std::nullopt;
-  };
   send(5001, 1, 10);
   send(5002, 1, 20);
   EXPECT_TRUE(eventually([&] { return longest(5001) == 18 && longest(5002) == 28; }, 10s)) << dump("last");
@@ -198,6 +200,32 @@ TEST_P(ProgramMapsOnTheWire, WhatIsChangedIsTheDevices) {
   send(5001, 1, 12);
   send(5003, 1, 12);
   EXPECT_TRUE(eventually([&] { return longest(5001) == 38 && longest(5003) == 20; }, 10s)) << dump("last");
+}
+
+// The policy says that who writes by the pin wins.
+TEST_P(ProgramMapsOnTheWire, WhereTheKernelWinsOperatorsEntriesStand) {
+  const auto wins = [&](const char* who) {
+    return inspect_all(fmt::format(
+        R"({{"stage": "program", "object": "{}", "section": "xdp/noting", "maps": {{"last": {{"wins": "{}"}}}}}})",
+        object_.path(), who));
+  };
+  attach(wins("kernel"));
+  send(5001, 1, 10);
+  send(5002, 1, 10);
+  EXPECT_TRUE(eventually([&] { return longest(5001) == 18 && longest(5002) == 18; }, 10s)) << dump("last");
+  update("last", {0x89, 0x13}, {200, 0, 0, 0});
+  EXPECT_EQ(bpftool({"map", "delete", "pinned", pin("last"), "key", "0x8a", "0x13"}).status, 0);
+  std::this_thread::sleep_for(500ms);
+  EXPECT_EQ(longest(5001), 200u) << dump("last");
+  EXPECT_EQ(longest(5002), std::nullopt) << dump("last");
+  // The program goes by it: what is shorter is not noted.
+  send(5001, 1, 30);
+  send(5002, 1, 2);
+  EXPECT_TRUE(eventually([&] { return longest(5002) == 10; }, 10s)) << dump("last");
+  EXPECT_EQ(longest(5001), 200u) << dump("last");
+  ASSERT_EQ(attached_->apply(wins("device")).status, 0);
+  update("last", {0x89, 0x13}, {201, 0, 0, 0});
+  EXPECT_TRUE(eventually([&] { return longest(5001) != 201; }, 10s)) << dump("last");
 }
 
 TEST_P(ProgramMapsOnTheWire, CountsGoOnIntoTheNextPolicy) {

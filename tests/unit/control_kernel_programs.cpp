@@ -200,6 +200,7 @@ TEST_F(KernelProgramsTest, MapsAloneAreMadePinnedAndKept) {
     EXPECT_FALSE(programs_.make_maps(1, 6, place, memory_of(order), {port_})) << place;
   EXPECT_FALSE(programs_.make_maps(1, kMaxMapOrders, "3 web", memory_of(order), {port_}));
   EXPECT_FALSE(programs_.make_maps(1, 6, "3 web", memory_of(order.substr(1)), {port_}));
+  EXPECT_FALSE(programs_.make_maps(1, 3, "3 web", memory_of(order), {port_})) << "its memory would be nobody's";
   programs_.put_in_force(1, {port_});
   programs_.retire(0, {port_});
   EXPECT_TRUE(pinned("programs/web/1/numbers"));
@@ -231,6 +232,8 @@ TEST_F(KernelProgramsTest, TheSameGoesOnWithItsMaps) {
   EXPECT_EQ(now(), 99u) << "until it is in force";
   programs_.put_in_force(0, {port_});
   EXPECT_EQ(now(), 3u);
+  EXPECT_THAT(why_not(order_of(object), 1), HasSubstr("of that number already")) << "it is not retired yet";
+  programs_.retire(1, {port_});
   // One that was to follow and does not leaves nothing.
   ASSERT_EQ(why_not(order_of(object), 1), "");
   programs_.retire(1, {port_});
@@ -257,7 +260,7 @@ TEST_F(KernelProgramsTest, GoOnWithOthersOfTheirObject) {
   ASSERT_EQ(bpf_prog_test_run_opts(program.get(), &run), 0);
   EXPECT_EQ(run.retval, static_cast<u32>(XDP_TX));
   const gpu::ProgramMapContents beyond{.map = 0, .entries = {{word(1), word(2)}}};
-  EXPECT_THAT(why_not(order_of(object, {beyond})), HasSubstr("a program that it has not"));
+  EXPECT_THAT(why_not(order_of(object, {beyond}), 1), HasSubstr("a program that it has not"));
 }
 
 TEST_F(KernelProgramsTest, NothingElseIsLoaded) {

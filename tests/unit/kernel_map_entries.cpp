@@ -92,7 +92,8 @@ TEST_F(KernelMapEntries, WhatWasWrittenSinceTheLookStands) {
   const MapEntries seen = of(map);
   for (const u32 key : {a, b, c}) ASSERT_EQ(bpf_map_update_elem(map.get(), &key, &mine, BPF_ANY), 0);
   const MapChanges late{{{bytes_of(a), bytes_of(9)}, {bytes_of(c), bytes_of(9)}}, {bytes_of(b)}};
-  EXPECT_EQ(write_changes(map.get(), late, seen).value(), (MapLeft{{bytes_of(b), bytes_of(a), bytes_of(c)}, {}}));
+  EXPECT_EQ(write_changes(map.get(), late, seen).value(),
+            (MapLeft{{bytes_of(b), bytes_of(a), bytes_of(c)}, {}}));
   for (const u32 key : {a, b, c}) EXPECT_EQ(of(map).at(bytes_of(key)), bytes_of(mine));
 }
 

@@ -240,10 +240,24 @@ TEST(Programs, SayWhatIsWrongWithProgramsForMaps) {
               HasSubstr("the map next is an array of programs, and has no file: give \"programs\""));
   EXPECT_THAT(
       problems(with("several", {}, {.name = "first"}), R"(, "section": "first", "maps": {"next": {}})"),
-      HasSubstr("/pipelines/own/0/maps/next: says nothing of what the map has"));
+      HasSubstr("/pipelines/own/0/maps/next: says nothing of the map"));
   EXPECT_THAT(problems(with("several", {}, {.name = "first"}),
                        R"(, "section": "first", "maps": {"next": {"programs": []}})"),
-              HasSubstr("/pipelines/own/0/maps/next: says nothing of what the map has"));
+              HasSubstr("/pipelines/own/0/maps/next: says nothing of the map"));
+}
+
+TEST(Programs, SayWhoWinsWhereBothWrite) {
+  for (const char* who : {"kernel", "device"})
+    EXPECT_EQ(problems(with("kept", {}, {.name = "noting"}),
+                       fmt::format(R"(, "section": "noting", "maps": {{"last": {{"wins": "{}"}}}})", who)),
+              "")
+        << who;
+  EXPECT_THAT(problems(with("kept", {}, {.name = "noting"}),
+                       R"(, "section": "noting", "maps": {"last": {"wins": "nobody"}})"),
+              HasSubstr("/maps/last/wins"));
+  EXPECT_THAT(problems(with("several", {}, {.name = "first"}),
+                       R"(, "section": "first", "maps": {"next": {"wins": "kernel"}})"),
+              HasSubstr("the map next is the device's alone, and nobody else writes to it"));
 }
 
 TEST(Programs, SayWhatIsWrongWithMapsInMaps) {

@@ -102,7 +102,8 @@ Result<kernel::UserProgram> load_here(const std::string& bytes, Wanted wanted, c
   const auto object = programs::from_bytes(order->program);
   if (!object) return Error(object.error());
   if (wanted == Wanted::maps_alone)
-    return kernel::make_user_maps(object->program, order->contents, {.most_bytes = most_bytes});
+    return kernel::make_user_maps(object->program, order->contents, {.most_bytes = most_bytes},
+                                  object->types);
   if (auto why = programs::why_not_in_kernel(object->program); !why.empty()) return Error(std::move(why));
   if (auto problem = number_problem(*order, ports); !problem.empty()) return Error(std::move(problem));
   kernel::UserBounds bounds{.fragments = ports.front().several_buffers, .most_bytes = most_bytes};
@@ -112,7 +113,7 @@ Result<kernel::UserProgram> load_here(const std::string& bytes, Wanted wanted, c
                     "name it xdp.frags",
                     ports.front().ifname));
   for (const Port& port : ports) bounds.interfaces.push_back(port.ifindex);
-  return kernel::load_user_program(object->program, order->contents, bounds);
+  return kernel::load_user_program(object->program, order->contents, bounds, object->types);
 }
 
 // Nothing of the broker's is destroyed here: the process ends by _exit.
@@ -365,14 +366,15 @@ Result<void> KernelPrograms::load(u32 slot, u32 number, const std::string& pipel
     return Error(std::string("no policy has such a program"));
   if (auto right = check_ports(ports); !right) return right;
   Entries& to = slots_[slot].programs;
-  to.erase(number);
+  if (to.contains(number)) return Error(std::string("the slot has a program of that number already"));
   auto entry = entry_of(slot, &Slot::programs, pipeline, memory, ports);
   if (!entry) return Error(entry.error());
-  if (auto there = put(*entry->program, slot, number, ports); !there) return there;
+  // Whatever is done of what follows counts until the slot is retired.
+  const auto& program = *to.emplace(number, std::move(*entry)).first->second.program;
+  if (auto there = put(program, slot, number, ports); !there) return there;
   for (const Port& port : ports)
-    if (auto pinned = kernel::pin_user_maps(port.ifname, pipeline, 1, entry->program->maps); !pinned)
+    if (auto pinned = kernel::pin_user_maps(port.ifname, pipeline, 1, program.maps); !pinned)
       return Error(pinned.error());
-  to.emplace(number, std::move(*entry));
   return {};
 }
 
@@ -387,14 +389,14 @@ Result<KernelPrograms::Made> KernelPrograms::make_maps(u32 slot, u32 number, con
       stage > XG_MAX_STAGES || !policy::is_identifier(pipeline))
     return Error(std::string("no policy has such a program"));
   Entries& to = slots_[slot].maps;
-  to.erase(number);
+  if (to.contains(number)) return Error(std::string("the slot has maps of that number already"));
   auto entry = entry_of(slot, &Slot::maps, place, memory, ports);
   if (!entry) return Error(entry.error());
-  for (const Port& port : ports)
-    if (auto pinned = kernel::pin_user_maps(port.ifname, pipeline, stage, entry->program->maps); !pinned)
-      return Error(pinned.error());
   const Made made{static_cast<u32>(entry->program->maps.size()), entry->kept};
-  to.emplace(number, std::move(*entry));
+  const auto& maps = to.emplace(number, std::move(*entry)).first->second.program->maps;
+  for (const Port& port : ports)
+    if (auto pinned = kernel::pin_user_maps(port.ifname, pipeline, stage, maps); !pinned)
+      return Error(pinned.error());
   return made;
 }
 

@@ -22,7 +22,6 @@
 #include "userspace/control/kernel_programs.hpp"
 #include "userspace/kernel/map_entries.hpp"
 #include "userspace/kernel/program_maps.hpp"
-#include "userspace/kernel/user_program.hpp"
 #include "userspace/policy/kernel_programs.hpp"
 
 namespace xdpgpu::control {
@@ -72,7 +71,7 @@ struct Look {
   MapEntries all, own;
 };
 Result<Look> look_at(Twin& twin) {
-  auto all = kernel::read_entries(twin.map.get(), kMostTwinBytes);
+  auto all = kernel::read_entries(twin.map.get(), kernel::kMostKeptBytes);
   if (!all) return Error(all.error());
   Look look{std::move(*all), {}};
   look.own = look.all;
@@ -106,7 +105,7 @@ MapEntries entries_of(const DeviceState& state, u32 map) {
 // False: the device took not all of it.
 bool put(DeviceState& state, u32 map, const MapChanges& changes) {
   bool all = true;
-  for (const MapBytes& key : changes.erased) (void)state.erase(map, key);
+  for (const MapBytes& key : changes.erased) (void)state.erase(map, key);  // it may be gone
   for (const auto& [key, value] : changes.put) all = state.update(map, key, value) == 0 && all;
   return all;
 }
@@ -141,8 +140,10 @@ std::optional<std::size_t> place_of(const policy::Policy& policy, const std::str
 
 }  // namespace
 
-std::vector<MapPlan> map_plans(const gpu::programs::Program& program) {
+std::vector<MapPlan> map_plans(const gpu::programs::Program& program,
+                               const std::vector<gpu::ProgramMapFile>& said) {
   using gpu::programs::Taking;
+  using Wins = gpu::ProgramMapFile::Wins;
   std::vector<MapPlan> plans(program.maps.size());
   const auto taken = gpu::programs::how_taken(program);
   const auto uses = programs::uses_of(program);
@@ -154,6 +155,13 @@ std::vector<MapPlan> map_plans(const gpu::programs::Program& program) {
     plans[i].home = taken.how == Taking::in_order && !only_read ? MapHome::device
                     : plans[i].words.empty()                    ? MapHome::kernel
                                                                 : MapHome::both;
+    if (plans[i].home != MapHome::device) continue;
+    const bool kernel_wins = std::any_of(said.begin(), said.end(), [&](const auto& one) {
+      return one.name == program.maps[i].name && one.wins == Wins::kernel;
+    });
+    if (kernel_wins)
+      plans[i].wins = program.maps[i].type == BPF_MAP_TYPE_LRU_HASH ? kernel::KernelWins::what_is_written
+                                                                    : kernel::KernelWins::all;
   }
   return plans;
 }
@@ -229,7 +237,7 @@ std::shared_ptr<MapTwins::Policy> MapTwins::prepare(const compiler::CompiledPoli
     const auto program = gpu::program_of(in.stages[place.stage]);
     const auto at = place_of(policy.policy, in.name);
     if (!program || !program->program || !at || (program->in_kernel && !policy.audits())) continue;
-    const auto plans = map_plans(*program->program);
+    const auto plans = map_plans(*program->program, program->maps);
     if (std::all_of(plans.begin(), plans.end(),
                     [](const MapPlan& plan) { return plan.home == MapHome::device_alone; }))
       continue;
@@ -417,9 +425,14 @@ void MapTwins::Policy::finish(Twin& twin, const Look& look, const MapEntries& de
   twin.problem.clear();
   if (!left->full.empty())
     twin.problem = fmt::format("{} entries of the device's have no room in the kernel's", left->full.size());
-  if (twin.plan.home == MapHome::both)
-    for (const MapBytes& key : left->changed)
+  for (const MapBytes& key : left->changed)
+    if (twin.plan.home == MapHome::both) {
       kernel::leave_kernel(step, twin.last, now, key, twin.plan.words);
+    } else {
+      step.after.kernel.erase(key);
+      if (const auto seen = look.own.find(key); seen != look.own.end()) step.after.kernel.insert(*seen);
+    }
+  for (const MapBytes& key : left->full) step.after.kernel.erase(key);
   twin.last = std::move(step.after);
 }
 
@@ -453,6 +466,8 @@ void MapTwins::Policy::step(dataplane::Engine& engine, Stage& stage) {
     if (twin.plan.home == MapHome::both) {
       const auto wanted = kernel::step_counts(twin.last, {look->own, {device}}, twin.plan.words);
       keys = keys_of(wanted.devices.front());
+    } else if (twin.plan.wins != kernel::KernelWins::nothing) {
+      keys = keys_of(kernel::step_changed(&twin.last, {look->own, {device}}, twin.plan.wins).devices.front());
     }
     if (keys.empty())
       finish(twin, *look, device);
@@ -467,8 +482,9 @@ void MapTwins::Policy::step(dataplane::Engine& engine, Stage& stage) {
     for (Edit& edit : edits) {
       const Twin& twin = *edit.twin;
       MapChanges changes;
-      if (twin.plan.home == MapHome::kernel) {
+      if (twin.plan.home != MapHome::both) {
         changes = kernel::changes(only(twin.last.kernel, edit.keys), only(edit.look.own, edit.keys));
+        if (twin.plan.wins == kernel::KernelWins::what_is_written) changes.erased.clear();
       } else {
         look_again(state, twin.number, edit.keys, edit.device);
         const MapSides last{
@@ -479,6 +495,7 @@ void MapTwins::Policy::step(dataplane::Engine& engine, Stage& stage) {
                       .devices.front();
       }
       if (!put(state, twin.number, changes)) not_all.insert(&twin);
+      if (twin.plan.home == MapHome::device) look_again(state, twin.number, edit.keys, edit.device);
     }
   });
   for (Edit& edit : edits) {

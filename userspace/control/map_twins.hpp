@@ -7,7 +7,9 @@
 //   it only reads it      the kernel's is the one: what an operator writes there goes to the device
 //   it only counts in it  both: counts of the device are added to the kernel's, and what an operator changes
 //                         of the kernel's is changed on the device
-//   it changes it         the device's is the one: the kernel's is overwritten
+//   it changes it         the device's is the one: the kernel's is overwritten. Where the policy says that
+//   the
+//                         kernel wins, entries that an operator has written or deleted go to the device first
 //
 // A step of that is made every kMapStep, or later where steps would take more than a twentieth of the time.
 // Maps of the first kind that stand in the pipelines' image, as no packet changes any map of that program,
@@ -27,6 +29,7 @@
 #include <thread>
 #include <vector>
 
+#include "gpu/program_source.hpp"
 #include "gpu/program_tables.hpp"
 #include "gpu/programs.hpp"
 #include "userspace/compiler/compiled_policy.hpp"
@@ -38,17 +41,17 @@
 namespace xdpgpu::control {
 
 inline constexpr std::chrono::milliseconds kMapStep{100};
-// Keys and values of one map: more are not kept in step.
-inline constexpr u64 kMostTwinBytes = u64{1} << 28;
 
 // Which of the two says what a map has.
 enum class MapHome { device_alone, kernel, both, device };
 struct MapPlan {
   MapHome home = MapHome::device_alone;
-  std::vector<kernel::CountedWord> words{};  // of both's
+  std::vector<kernel::CountedWord> words{};               // of both's
+  kernel::KernelWins wins = kernel::KernelWins::nothing;  // of the device's
 };
-// Of each map of a program that a device runs, by its number.
-std::vector<MapPlan> map_plans(const gpu::programs::Program& program);
+// Of each map of a program that a device runs, by its number. said: what the policy says of them.
+std::vector<MapPlan> map_plans(const gpu::programs::Program& program,
+                               const std::vector<gpu::ProgramMapFile>& said = {});
 // "kernel", for reports; and which way entries go, "to the device".
 const char* word_of(MapHome home);
 const char* direction_of(MapHome home);

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "userspace/kernel/map_entries.hpp"
+
 namespace xdpgpu::kernel {
 namespace {
 
@@ -53,13 +55,24 @@ Result<void> begin(const Map& map, int fd) {
   return {};
 }
 
-Result<Fd> make(const Map& map, u32 entries, int inner) {
+Result<Fd> make(const Map& map, u32 entries, int inner, int btf, MapTypes::Of types) {
   bpf_map_create_opts how{};
   how.sz = sizeof(how);
   how.map_flags = map.flags;
   if (inner >= 0) how.inner_map_fd = static_cast<u32>(inner);
-  Fd made(bpf_map_create(static_cast<bpf_map_type>(map.type), name_in_kernel(map.name).c_str(), map.key_bytes,
-                         map.value_bytes, entries, &how));
+  const auto create = [&] {
+    return Fd(bpf_map_create(static_cast<bpf_map_type>(map.type), name_in_kernel(map.name).c_str(),
+                             map.key_bytes, map.value_bytes, entries, &how));
+  };
+  Fd made;
+  if (btf >= 0 && types.value != 0) {
+    how.btf_fd = static_cast<u32>(btf);
+    how.btf_key_type_id = types.key;
+    how.btf_value_type_id = types.value;
+    made = create();
+    how.btf_fd = how.btf_key_type_id = how.btf_value_type_id = 0;
+  }
+  if (!made) made = create();
   if (!made) return refuses(fmt::format("refuses to make the map {}", map.name));
   if (map.type != BPF_MAP_TYPE_ARRAY) return made;
   if (auto begun = begin(map, made.get()); !begun) return tl::unexpected(begun.error());
@@ -105,6 +118,13 @@ bool is_of_each_cpu(const Map& map) {
   return map.type == BPF_MAP_TYPE_PERCPU_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_HASH;
 }
 
+bool is_kept_in_step(const Map& map) {
+  if (!has_entries(map.type) || map.constant) return false;
+  const u64 cpus = is_of_each_cpu(map) ? static_cast<u64>(std::max(libbpf_num_possible_cpus(), 1)) : 1;
+  const u64 each = map.key_bytes + (map.value_bytes + u64{7}) / 8 * 8 * cpus;
+  return map.entries <= kMostKeptEntries && map.entries * each <= kMostKeptBytes;
+}
+
 std::string why_not_made(const std::vector<Map>& maps) {
   const auto one = std::find_if(maps.begin(), maps.end(), [](const Map& map) { return !is_made(map.type); });
   if (one == maps.end()) return {};
@@ -113,14 +133,19 @@ std::string why_not_made(const std::vector<Map>& maps) {
                      type != nullptr ? type : std::to_string(one->type));
 }
 
-Result<std::vector<Fd>> make_maps(const std::vector<Map>& maps, EntriesOf entries) {
+Result<std::vector<Fd>> make_maps(const std::vector<Map>& maps, EntriesOf entries, const MapTypes& types) {
   std::vector<Fd> made(maps.size());
+  // Older kernels know less of it: then nothing is known.
+  Fd btf;
+  if (!types.btf.empty())
+    btf = Fd(bpf_btf_load(types.btf.data(), static_cast<u32>(types.btf.size()), nullptr));
   // Those that are in others are first.
   for (const bool of_maps : {false, true})
     for (std::size_t i = 0; i < maps.size(); i++) {
       const Map& map = maps[i];
       if ((map.inner >= 0) != of_maps) continue;
-      auto one = make(map, entries(map), of_maps ? made[static_cast<std::size_t>(map.inner)].get() : -1);
+      auto one = make(map, entries(map), of_maps ? made[static_cast<std::size_t>(map.inner)].get() : -1,
+                      btf.get(), i < types.maps.size() ? types.maps[i] : MapTypes::Of{});
       if (!one) return tl::unexpected(one.error());
       made[i] = std::move(*one);
     }

@@ -15,7 +15,6 @@
 #include <string_view>
 
 #include "userspace/kernel/logging.hpp"
-#include "userspace/kernel/map_entries.hpp"
 #include "userspace/kernel/names.hpp"
 #include "userspace/kernel/program_maps.hpp"
 #include "userspace/kernel/verifier.hpp"
@@ -143,12 +142,12 @@ std::string file_name(std::string_view name) {
 }  // namespace
 
 Result<UserProgram> load_user_program(const Program& program, const std::vector<ProgramMapContents>& contents,
-                                      const UserBounds& bounds) {
+                                      const UserBounds& bounds, const MapTypes& types) {
   quiet_libraries();
   if (std::string why = why_not_made(program.maps); !why.empty()) return tl::unexpected(std::move(why));
   const MapsSize size = size_of(program.maps, all_entries);
   if (auto fits = check_size(size, bounds.most_bytes); !fits) return tl::unexpected(fits.error());
-  auto maps = make_maps(program.maps, all_entries);
+  auto maps = make_maps(program.maps, all_entries, types);
   if (!maps) return tl::unexpected("the kernel " + maps.error());
   std::vector<Fd> programs;
   for (const Program& part : gpu::programs::parts_of(program)) {
@@ -165,23 +164,23 @@ Result<UserProgram> load_user_program(const Program& program, const std::vector<
   return made;
 }
 
-bool is_kept_in_step(const Map& map) { return has_entries(map.type) && !map.constant; }
-
 Result<UserProgram> make_user_maps(const Program& program, const std::vector<ProgramMapContents>& contents,
-                                   const UserBounds& bounds) {
+                                   const UserBounds& bounds, const MapTypes& types) {
   quiet_libraries();
   std::vector<Map> kept;
   std::vector<u32> numbers;  // of the program's maps
+  MapTypes kept_types{.btf = types.btf};
   for (u32 i = 0; i < program.maps.size(); i++) {
     if (!is_kept_in_step(program.maps[i])) continue;
     kept.push_back(program.maps[i]);
     // No program has them, and user space reads and writes.
     kept.back().flags &= ~u32{BPF_F_RDONLY | BPF_F_WRONLY | BPF_F_RDONLY_PROG | BPF_F_WRONLY_PROG};
     numbers.push_back(i);
+    kept_types.maps.push_back(i < types.maps.size() ? types.maps[i] : MapTypes::Of{});
   }
   const MapsSize size = size_of(kept, all_entries);
   if (auto fits = check_size(size, bounds.most_bytes); !fits) return tl::unexpected(fits.error());
-  auto maps = make_maps(kept, all_entries);
+  auto maps = make_maps(kept, all_entries, kept_types);
   if (!maps) return tl::unexpected("the kernel " + maps.error());
   const std::vector<Fd> no_programs;
   const Filler filler(kept, *maps, no_programs, bounds);

@@ -17,6 +17,7 @@
 #include "gpu/program_source.hpp"
 #include "gpu/programs.hpp"
 #include "userspace/kernel/kernel.hpp"
+#include "userspace/kernel/program_maps.hpp"
 
 namespace xdpgpu::kernel {
 
@@ -44,14 +45,13 @@ struct UserBounds {
 // program's name; it may have the verifier's last lines.
 Result<UserProgram> load_user_program(const gpu::programs::Program& program,
                                       const std::vector<gpu::ProgramMapContents>& contents,
-                                      const UserBounds& bounds);
+                                      const UserBounds& bounds, const MapTypes& types = {});
 
-// Those of the program's maps alone that are kept in step with a device's: of a type that has entries, and no
-// constants. Likewise in all else. bounds: most_bytes counts.
+// Those of the program's maps alone that are kept in step with a device's. Likewise in all else. bounds:
+// most_bytes counts.
 Result<UserProgram> make_user_maps(const gpu::programs::Program& program,
                                    const std::vector<gpu::ProgramMapContents>& contents,
-                                   const UserBounds& bounds);
-bool is_kept_in_step(const gpu::programs::Map& map);
+                                   const UserBounds& bounds, const MapTypes& types = {});
 
 // Pins the maps as those of the policy that is to follow. stage: of the pipeline, from 1. pipeline: of
 // letters, digits, '_', '-' and '.'; as the BPF filesystem takes no dots in names, each is a colon there.

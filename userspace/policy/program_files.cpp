@@ -12,6 +12,7 @@
 
 #include "userspace/compiler/programs/exchange.hpp"
 #include "userspace/compiler/programs/needs.hpp"
+#include "userspace/kernel/program_maps.hpp"
 #include "userspace/policy/map_file.hpp"
 
 namespace xdpgpu::policy {
@@ -65,9 +66,10 @@ void read_program_files(Report& report, const Place& stage, const ProgramNames& 
   bool whole = true;
   for (std::size_t i = 0; i < names.maps.size(); i++) {
     const Place entry = member_of(all, names.maps[i].name);
-    if (names.maps[i].programs.empty() && names.maps[i].file.empty()) {
+    const bool who_wins = member_of(entry, "wins").node != entry.node;
+    if (names.maps[i].programs.empty() && names.maps[i].file.empty() && !who_wins) {
       report.at(entry,
-                "says nothing of what the map has: give \"file\", or, of an array of programs, the "
+                "says nothing of the map: give \"file\", \"wins\" or, of an array of programs, the "
                 "\"programs\" that it has");
       continue;
     }
@@ -78,7 +80,13 @@ void read_program_files(Report& report, const Place& stage, const ProgramNames& 
                                    names.maps[i].name, names_of(maps)));
       continue;
     }
-    if (!names.maps[i].programs.empty() && names.maps[i].file.empty()) continue;  // read with the object
+    if (who_wins && !kernel::is_kept_in_step(*map)) {
+      report.at(entry, fmt::format("the map {} is the device's alone, and nobody else writes to it: leave "
+                                   "\"wins\" out",
+                                   map->name));
+      continue;
+    }
+    if (names.maps[i].file.empty()) continue;  // programs are read with the object
     if (const auto why = why_no_contents(*map); !why.empty()) {
       report.at(entry, fmt::format("the map {} {}", map->name, why));
       continue;

@@ -130,6 +130,8 @@ inline constexpr Named<ProgramSettings::Where> kWhereNames[] = {{ProgramSettings
                                                                 {ProgramSettings::Where::kernel, "kernel"}};
 inline constexpr u32 kLeastPacketSteps = 64, kMostPacketSteps = 65'536;
 
+inline constexpr Named<ProgramMapFile::Wins> kWinsNames[] = {{ProgramMapFile::Wins::device, "device"},
+                                                             {ProgramMapFile::Wins::kernel, "kernel"}};
 template <class Table>
 void fields_of(Table& table, SettingsLike<ProgramMapFile> auto& map) {
   table.file("file", map.file, "File of what the map has at first, relative to the policy.",
@@ -138,8 +140,12 @@ void fields_of(Table& table, SettingsLike<ProgramMapFile> auto& map) {
               "What an array of programs has, which the program goes on with by bpf_tail_call: programs of "
               "the same object, in the place of those that the object says.",
               Say{.shown = !map.programs.empty()});
-  table.any_of({"file", "programs"},
-               "says nothing of what the map has: give \"file\", or, of an array of programs, \"programs\"");
+  table.word("wins", map.wins, kWinsNames,
+             "Of a map that the program changes: whose entries stand where packets and, by the map's pin, "
+             "somebody else have written to them. 'kernel': who writes by the pin.",
+             Say{.shown = map.wins != ProgramMapFile::Wins::device});
+  table.any_of({"file", "programs", "wins"},
+               "says nothing of the map: give \"file\", \"wins\" or, of an array of programs, \"programs\"");
 }
 
 template <class Table>

@@ -82,6 +82,8 @@ Result<kernel::Fd> write_program(const ObjectProgram& object) {
     to.value(slot.slot);
     to.text(slot.name);
   }
+  to.array(object.types.btf);
+  to.array(object.types.maps);
   to.value(u64{object.notes.size()});
   for (const std::string& note : object.notes) to.text(note);
   return to.seal();
@@ -128,6 +130,8 @@ Result<Result<ObjectProgram>> read_exchanged(std::span<const std::byte> memory) 
     slot.name = name;
     object.slots.push_back(std::move(slot));
   });
+  object.types.btf = from.array<u8>();
+  object.types.maps = from.array<kernel::MapTypes::Of>();
   each(from, [&] {
     const std::string_view note = from.text();
     if (object.notes.size() <= kMostNotes) object.notes.emplace_back(note);

@@ -153,9 +153,18 @@ std::string name_of(const bpf_map* map) {
   return bpf_map__is_internal(map) && dot != std::string::npos ? name.substr(dot) : name;
 }
 
+// As the kernel takes it. Before the object is "loaded": then it is the loader's.
+std::vector<u8> raw_of(const btf* types) {
+  u32 bytes = 0;
+  const auto* const first = types != nullptr ? static_cast<const u8*>(btf__raw_data(types, &bytes)) : nullptr;
+  if (first == nullptr || bytes > kMostTypeBytes) return {};
+  return {first, first + bytes};
+}
+
 struct ObjectMap {
   Map map;
   std::optional<Map> inner;
+  kernel::MapTypes::Of types{};
   bool pinned = false;
   bpf_map* libbpfs = nullptr;
 };
@@ -182,7 +191,11 @@ std::vector<ObjectMap> definitions(bpf_object* object) {
     // Of these libbpf asks the host how many processors it has.
     if (bpf_map__type(map) == BPF_MAP_TYPE_PERF_EVENT_ARRAY && bpf_map__max_entries(map) == 0)
       bpf_map__set_max_entries(map, 1);
-    ObjectMap one{definition(map, name_of(map)), {}, bpf_map__pin_path(map) != nullptr, map};
+    ObjectMap one{definition(map, name_of(map)),
+                  {},
+                  {bpf_map__btf_key_type_id(map), bpf_map__btf_value_type_id(map)},
+                  bpf_map__pin_path(map) != nullptr,
+                  map};
     if (const bpf_map* const inner = bpf_map__inner_map(map))
       one.inner = definition(inner, one.map.name + ".inner");
     (void)bpf_map__set_pin_path(map, nullptr);
@@ -348,6 +361,7 @@ void keep_named_maps(std::vector<ObjectMap> all, const std::vector<NamedSlot>& s
                         all[i].map.name));
       all[i].map.contents = contents_of(all[i]);
       maps.push_back(std::move(all[i].map));
+      to.types.maps.push_back(all[i].types);
     }
   for (std::size_t i = 0; i < all.size(); i++)
     if (numbers[i] && all[i].inner) {
@@ -366,7 +380,8 @@ void keep_named_maps(std::vector<ObjectMap> all, const std::vector<NamedSlot>& s
 Result<void> check(const ObjectProgram& object) {
   if (auto right = check(object.program); !right) return right;
   if (!is_name(object.section)) return Error("its section has a name that is none");
-  if (object.slots.size() > kMostSlots || object.notes.size() > kMostNotes)
+  if (object.slots.size() > kMostSlots || object.notes.size() > kMostNotes ||
+      object.types.btf.size() > kMostTypeBytes || object.types.maps.size() > kMostMaps)
     return Error("there is more to say of it than there may be");
   for (const Slot& slot : object.slots) {
     if (!is_name(slot.name)) return Error("a slot of its maps begins with a name that is none");
@@ -395,6 +410,7 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const Choi
   if (auto right = check_externs(types, *elf); !right) return Error(std::move(right.error()));
   auto chosen = choose(opened.get(), which.name);
   if (!chosen) return Error(std::move(chosen.error()));
+  const std::vector<u8> raw_types = raw_of(types);
   auto slots = slots_of(*elf, types);
   if (!slots) return Error(std::move(slots.error()));
   auto maps = definitions(opened.get());
@@ -457,6 +473,8 @@ Result<ObjectProgram> read_program(std::span<const std::byte> object, const Choi
         return Error(fmt::format("its maps begin with more than {} programs and maps", kMostSlots));
       read.slots.push_back({i, static_cast<u32>(named.slot), named.to});
     }
+  read.types.btf = raw_types;
+  if (raw_types.empty()) read.types.maps.clear();
   if (auto right = check(read); !right)
     return Error(fmt::format("its program {} is not as it has to be: {}", read.program.name, right.error()));
   return read;

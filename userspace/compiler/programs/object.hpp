@@ -13,10 +13,12 @@
 #include <span>
 
 #include "userspace/compiler/programs/check.hpp"
+#include "userspace/kernel/program_maps.hpp"
 
 namespace xdpgpu::programs {
 
 inline constexpr u64 kMostObjectBytes = u64{16} << 20;
+inline constexpr u64 kMostTypeBytes = u64{1} << 20;
 // Of a program's slots, of its notes, and of a note's bytes and an error's.
 inline constexpr u64 kMostSlots = 1024, kMostNotes = kMostMaps, kMostSentenceBytes = 4096;
 
@@ -48,6 +50,7 @@ struct ObjectProgram {
   std::string section;             // where it stood in the object
   bool fragments = false;          // it takes packets of several buffers (a section xdp.frags)
   std::vector<Slot> slots;         // of its maps
+  kernel::MapTypes types{};        // of its maps; none where the object's are of more than kMostTypeBytes
   std::vector<std::string> notes;  // what the object asks for and does not get, a printable sentence each
   bool operator==(const ObjectProgram&) const = default;
 };
