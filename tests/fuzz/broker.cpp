@@ -42,97 +42,113 @@ class Model {
   explicit Model(Input input) : input_(input) {}
 
   Requests::Duties duties() {
-    return {.create_maps = [this](u32 lines, u32 rows) -> control::Result<kernel::PolicyMaps> {
-              check(lines >= 1 && lines <= control::kMaxLines && rows >= 1 && rows <= control::kMaxRows,
-                    "maps beyond their bounds");
-              made_ = (lines & 1) != 0;
-              if (!made_) return control::Error(std::string("no memory"));
-              return kernel::PolicyMaps{kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)),
-                                        kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC))};
+    return {
+        .create_maps = [this](u32 lines, u32 rows) -> control::Result<kernel::PolicyMaps> {
+          check(lines >= 1 && lines <= control::kMaxLines && rows >= 1 && rows <= control::kMaxRows,
+                "maps beyond their bounds");
+          made_ = (lines & 1) != 0;
+          if (!made_) return control::Error(std::string("no memory"));
+          return kernel::PolicyMaps{kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+                                    kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC))};
+        },
+        .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps,
+                               const xg_policy& header) -> control::Result<void> {
+          check(slot <= 1 && made_ && maps.lines && maps.rows, "maps installed that were not made");
+          made_ = false;
+          installed_.reset();
+          if (header.generation == 0) return control::Error(std::string("no such generation"));
+          installed_ = slot;
+          return {};
+        },
+        .activate = [this](u32 slot, u32 generation, u64) -> control::Result<void> {
+          check(installed_ == slot && generation != 0, "a policy in force that was not installed");
+          installed_.reset();
+          return {};
+        },
+        .set_state = [this](u32 state, bool) -> control::Result<void> {
+          check(state == XG_STATE_RUNNING || state == XG_STATE_BYPASS || state == XG_STATE_DRAINING,
+                "a state that nobody asks for");
+          return {};
+        },
+        .watch_egress = [this](bool) -> control::Result<void> {
+          check(true, "");
+          return {};
+        },
+        .rename = [this](u32 port) -> control::Result<std::string> {
+          check(port < XG_MAX_PORTS, "a port that cannot be");
+          return std::string("eth9");
+        },
+        .keep_policy = [this](u32 bytes) -> control::Result<kernel::Fd> {
+          check(bytes >= 1 && bytes <= control::kMaxKeptBytes, "memory beyond its bounds");
+          memory_ = (bytes & 1) != 0;
+          if (!memory_) return control::Error(std::string("no memory"));
+          return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+        },
+        .policy_kept =
+            [this](const kernel::Fd& memory, u64 /*hash*/) {
+              check(static_cast<bool>(memory), "a policy kept in memory that was not given");
             },
-            .install_maps = [this](u32 slot, const kernel::PolicyMaps& maps,
-                                   const xg_policy& header) -> control::Result<void> {
-              check(slot <= 1 && made_ && maps.lines && maps.rows, "maps installed that were not made");
-              made_ = false;
-              installed_.reset();
-              if (header.generation == 0) return control::Error(std::string("no such generation"));
-              installed_ = slot;
-              return {};
+        .program_memory = [this](u32 bytes) -> control::Result<kernel::Fd> {
+          check(bytes >= 1 && bytes <= control::kMaxProgramBytes, "memory for a program of so many bytes");
+          program_memory_ = (bytes & 1) != 0;
+          if (!program_memory_) return control::Error(std::string("no memory"));
+          return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+        },
+        .verify_program = [this](const kernel::Fd& memory) -> control::Result<void> {
+          check(program_memory_ && memory, "a program verified in memory that was not given");
+          program_memory_ = false;
+          return {};
+        },
+        .load_program = [this](u32 slot, u32 number, const std::string& pipeline,
+                               const kernel::Fd& memory) -> control::Result<void> {
+          check(program_memory_ && memory, "a program loaded from memory that was not given");
+          check(slot <= 1 && number < XG_MAX_PROGRAMS, "a program for a place that there is not");
+          check(pipeline.size() < sizeof(control::Message::text), "a pipeline's name that does not end");
+          program_memory_ = false;
+          return {};
+        },
+        .make_program_maps = [this](u32 slot, u32 number, const std::string& place, const kernel::Fd& memory)
+            -> control::Result<control::KernelPrograms::Made> {
+          check(program_memory_ && memory, "maps made for memory that was not given");
+          check(slot <= 1 && number < control::kMaxMapOrders, "maps for a place that there is not");
+          check(place.size() < sizeof(control::Message::text), "a place that does not end");
+          program_memory_ = false;
+          return control::KernelPrograms::Made{number, (number & 1) != 0};
+        },
+        .program_map = [this](u32 slot, u32 number,
+                              u32 which) -> control::Result<control::Requests::Duties::ProgramMap> {
+          check(slot <= 1 && number < control::kMaxMapOrders && which <= 0xff,
+                "a map of a place that there is not");
+          if ((which & 1) != 0) return control::Error(std::string("no such map"));
+          return control::Requests::Duties::ProgramMap{kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+                                                       which};
+        },
+        .retire_programs = [this](u32 slot) -> control::Result<void> {
+          check(slot <= 1, "programs of a slot that there is not");
+          return {};
+        },
+        .start_compiler = [this](control::CompilerFor what) -> control::Result<kernel::Fd> {
+          check(what == control::CompilerFor::policies || what == control::CompilerFor::programs,
+                "a compiler for something else");
+          return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+        },
+        .open_log = [this](const std::string& place) -> control::Result<kernel::Fd> {
+          check(place.size() < sizeof(control::Message::text), "a place that does not end");
+          return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+        },
+        .ready =
+            [this] {
+              check(!ready_, "ready twice");
+              ready_ = true;
             },
-            .activate = [this](u32 slot, u32 generation, u64) -> control::Result<void> {
-              check(installed_ == slot && generation != 0, "a policy in force that was not installed");
-              installed_.reset();
-              return {};
-            },
-            .set_state = [this](u32 state, bool) -> control::Result<void> {
-              check(state == XG_STATE_RUNNING || state == XG_STATE_BYPASS || state == XG_STATE_DRAINING,
-                    "a state that nobody asks for");
-              return {};
-            },
-            .watch_egress = [this](bool) -> control::Result<void> {
-              check(true, "");
-              return {};
-            },
-            .rename = [this](u32 port) -> control::Result<std::string> {
-              check(port < XG_MAX_PORTS, "a port that cannot be");
-              return std::string("eth9");
-            },
-            .keep_policy = [this](u32 bytes) -> control::Result<kernel::Fd> {
-              check(bytes >= 1 && bytes <= control::kMaxKeptBytes, "memory beyond its bounds");
-              memory_ = (bytes & 1) != 0;
-              if (!memory_) return control::Error(std::string("no memory"));
-              return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-            },
-            .policy_kept =
-                [this](const kernel::Fd& memory, u64 /*hash*/) {
-                  check(static_cast<bool>(memory), "a policy kept in memory that was not given");
-                },
-            .program_memory = [this](u32 bytes) -> control::Result<kernel::Fd> {
-              check(bytes >= 1 && bytes <= control::kMaxProgramBytes,
-                    "memory for a program of so many bytes");
-              program_memory_ = (bytes & 1) != 0;
-              if (!program_memory_) return control::Error(std::string("no memory"));
-              return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-            },
-            .verify_program = [this](const kernel::Fd& memory) -> control::Result<void> {
-              check(program_memory_ && memory, "a program verified in memory that was not given");
-              program_memory_ = false;
-              return {};
-            },
-            .load_program = [this](u32 slot, u32 number, const std::string& pipeline,
-                                   const kernel::Fd& memory) -> control::Result<void> {
-              check(program_memory_ && memory, "a program loaded from memory that was not given");
-              check(slot <= 1 && number < XG_MAX_PROGRAMS, "a program for a place that there is not");
-              check(pipeline.size() < sizeof(control::Message::text), "a pipeline's name that does not end");
-              program_memory_ = false;
-              return {};
-            },
-            .retire_programs = [this](u32 slot) -> control::Result<void> {
-              check(slot <= 1, "programs of a slot that there is not");
-              return {};
-            },
-            .start_compiler = [this](control::CompilerFor what) -> control::Result<kernel::Fd> {
-              check(what == control::CompilerFor::policies || what == control::CompilerFor::programs,
-                    "a compiler for something else");
-              return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-            },
-            .open_log = [this](const std::string& place) -> control::Result<kernel::Fd> {
-              check(place.size() < sizeof(control::Message::text), "a place that does not end");
-              return kernel::Fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-            },
-            .ready =
-                [this] {
-                  check(!ready_, "ready twice");
-                  ready_ = true;
-                },
-            .ending = [this](bool,
-                             const std::string&) { check(ready_, "an end announced before the beginning"); },
-            .undo =
-                [this](bool keep) {
-                  check(ready_, "the end before the beginning");
-                  undone_ = true;
-                  return keep;
-                }};
+        .ending = [this](bool,
+                         const std::string&) { check(ready_, "an end announced before the beginning"); },
+        .undo =
+            [this](bool keep) {
+              check(ready_, "the end before the beginning");
+              undone_ = true;
+              return keep;
+            }};
   }
 
  private:

@@ -200,7 +200,8 @@ TEST_F(KernelProgramsTest, MapsAloneAreMadePinnedAndKept) {
     EXPECT_FALSE(programs_.make_maps(1, 6, place, memory_of(order), {port_})) << place;
   EXPECT_FALSE(programs_.make_maps(1, kMaxMapOrders, "3 web", memory_of(order), {port_}));
   EXPECT_FALSE(programs_.make_maps(1, 6, "3 web", memory_of(order.substr(1)), {port_}));
-  EXPECT_FALSE(programs_.make_maps(1, 3, "3 web", memory_of(order), {port_})) << "its memory would be nobody's";
+  EXPECT_FALSE(programs_.make_maps(1, 3, "3 web", memory_of(order), {port_}))
+      << "its memory would be nobody's";
   programs_.put_in_force(1, {port_});
   programs_.retire(0, {port_});
   EXPECT_TRUE(pinned("programs/web/1/numbers"));

@@ -337,6 +337,19 @@ void MapTwins::run() {
   std::shared_ptr<Policy> policy;
   u64 life = engine_.tables_life();
   std::chrono::nanoseconds pause{0};
+  // Whether the policy has to be put in force anew.
+  const auto step = [&] {
+    try {
+      if (const u64 now = engine_.tables_life(); now != life) {
+        policy->forget_device(engine_);
+        life = now;
+      }
+      return policy->step(engine_);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "xdpgpu: maps of programs are not kept in step just now: %s\n", error.what());
+      return false;
+    }
+  };
   std::unique_lock lock(mutex_);
   while (true) {
     const auto is_news = [&] { return ending_ || next_ != policy; };
@@ -346,25 +359,19 @@ void MapTwins::run() {
       wake_.wait(lock, is_news);
     if (ending_) return;
     if (next_ != policy) {
+      // What packets have come to by the old one.
+      lock.unlock();
+      if (MapTwins::any(policy)) (void)step();
+      lock.lock();
       if (next_ && policy) next_->inherit(*policy);
       policy = next_;
       pause = kMapStep;
       report_ = policy ? policy->report() : std::vector<StageMapsReport>{};
-      // The first step is made when the old policy's last packets are through.
       continue;
     }
     lock.unlock();
     const auto begun = Clock::now();
-    bool anew = false;
-    try {
-      if (const u64 now = engine_.tables_life(); now != life) {
-        policy->forget_device(engine_);
-        life = now;
-      }
-      anew = policy->step(engine_);
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "xdpgpu: maps of programs are not kept in step just now: %s\n", error.what());
-    }
+    const bool anew = step();
     pause = kernel::wait_after(Clock::now() - begun, kMapStep);
     if (anew) changed_();
     lock.lock();

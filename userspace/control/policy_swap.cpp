@@ -173,6 +173,8 @@ Result<PolicySwap::Prepared> PolicySwap::prepare(std::shared_ptr<const compiler:
   prepared.policy = std::move(policy);
   if (auto verified = verify_programs(broker_, *prepared.policy, current_.get()); !verified)
     return Error(verified.error());
+  // One that was prepared and failed may have left something.
+  retire_programs(prepared.slot);
   make_pipelines(prepared);
   auto loaded = load(prepared);
   // Their code may be none that the device's driver takes: that costs speed, and no policy.
