@@ -202,6 +202,23 @@ TEST_P(ProgramMapsOnTheWire, WhatIsChangedIsTheDevices) {
   EXPECT_TRUE(eventually([&] { return longest(5001) == 38 && longest(5003) == 20; }, 10s)) << dump("last");
 }
 
+// The kernel's copy has what the device's has, and loses nothing else by itself.
+TEST_P(ProgramMapsOnTheWire, AnLruHashLosesWhatTheDevicesLoses) {
+  attach(text("noting"));
+  std::set<std::uint64_t> sent;
+  for (std::uint16_t port = 7000; port < 7030; port++) {
+    send(port, 1);
+    sent.insert(port);
+  }
+  EXPECT_TRUE(eventually([&] { return dump("recent").size() == 8; }, 10s)) << dump("recent");
+  std::this_thread::sleep_for(500ms);
+  const Json recent = dump("recent");
+  std::this_thread::sleep_for(500ms);
+  EXPECT_EQ(dump("recent"), recent);
+  ASSERT_EQ(recent.size(), 8u);
+  for (const Json& entry : recent) EXPECT_TRUE(sent.contains(number_of(entry.at("key")))) << entry;
+}
+
 // The policy says that who writes by the pin wins.
 TEST_P(ProgramMapsOnTheWire, WhereTheKernelWinsOperatorsEntriesStand) {
   const auto wins = [&](const char* who) {
@@ -251,6 +268,25 @@ TEST_P(ProgramMapsOnTheWire, CountsGoOnIntoTheNextPolicy) {
   send(5001, 30);
   EXPECT_TRUE(eventually([&] { return counted(9) == static_cast<std::uint64_t>(sent) + 30; }, 10s))
       << counted(9);
+}
+
+// The device's table goes on with what is in it where maps are the same, and the kernel's do where the whole
+// program is: what the device has counted comes to the new ones, and they say what it is told.
+TEST_P(ProgramMapsOnTheWire, NewMapsInTheKernelAreInStepWithWhatTheDeviceHas) {
+  attach(text("counting"));
+  send(5001, 40);
+  set_mode(1);
+  EXPECT_TRUE(eventually([&] { return counted(9) == 40 && !passes(5003); }, 10s)) << counted(9);
+  const auto other = inspect_all(fmt::format(
+      R"({{"stage": "program", "object": "{}", "section": "xdp/counting",
+          "interfaces": [{{"interface": "{}", "ifindex": 7}}]}})",
+      object_.path(), attached_->ifname()));
+  ASSERT_EQ(attached_->apply(other).status, 0);
+  EXPECT_TRUE(eventually([&] { return passes(5003); }, 10s)) << "the new map says nothing";
+  send(5001, 5);
+  EXPECT_TRUE(eventually([&] { return counted(9) == 45; }, 10s)) << counted(9);
+  set_mode(1);
+  EXPECT_TRUE(eventually([&] { return !passes(5003); }, 10s));
 }
 
 TEST_P(ProgramMapsOnTheWire, AreToldOf) {

@@ -56,7 +56,7 @@ TEST_F(CliProgram, EachMapsHomeIsNamed) {
   };
   using Homes = std::map<std::string, std::string>;
   EXPECT_EQ(homes("counting"), (Homes{{"mode", "kernel"}, {"counts", "both"}, {"sizes", "both"}}));
-  EXPECT_EQ(homes("noting"), (Homes{{"mode", "kernel"}, {"last", "device"}}));
+  EXPECT_EQ(homes("noting"), (Homes{{"mode", "kernel"}, {"last", "device"}, {"recent", "device"}}));
   const auto text = run({"program", "check", object("kept"), "--section", "noting"});
   EXPECT_THAT(text.out, HasSubstr("; on a device it overwrites the kernel's, every 100 ms\n"));
   EXPECT_THAT(text.out, HasSubstr("; on a device it has what the kernel's has, looked at every 100 ms\n"));

@@ -163,18 +163,20 @@ TEST_F(KernelProgramsTest, AreLoadedPinnedAndLetGo) {
 
 // Of a program that devices run: its maps alone, at its stage.
 TEST_F(KernelProgramsTest, MapsAloneAreMadePinnedAndKept) {
+  Map flows = map_of("flows", BPF_MAP_TYPE_LRU_HASH, 4, 8, 2);
+  flows.flags = BPF_F_NO_COMMON_LRU;
   const auto object = object_of(with_map(), {map_of("numbers", BPF_MAP_TYPE_HASH, 4, 8, 100),
                                              map_of("ports", BPF_MAP_TYPE_DEVMAP, 4, 4, 2),
-                                             map_of("more", BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, 2)});
+                                             map_of("more", BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, 2), flows});
   const std::string order = order_of(object, {{.map = 0, .entries = {{word(5), word(6, 8)}}},
                                               {.map = 2, .entries = {{word(1), word(9, 8)}}}});
   const auto made = programs_.make_maps(0, 7, "2 web", memory_of(order), {port_});
   ASSERT_TRUE(made) << made.error();
-  EXPECT_EQ(made->count, 2u) << "a devmap is the device's alone";
+  EXPECT_EQ(made->count, 3u) << "a devmap is the device's alone";
   EXPECT_FALSE(made->kept);
   ASSERT_NE(programs_.map(0, 7, 1), nullptr);
   EXPECT_EQ(programs_.map(0, 7, 1)->number, 2u);
-  EXPECT_EQ(programs_.map(0, 7, 2), nullptr);
+  EXPECT_EQ(programs_.map(0, 7, 3), nullptr);
   EXPECT_EQ(programs_.map(1, 7, 0), nullptr);
   programs_.put_in_force(0, {port_});
   const u32 key = 5;
@@ -182,6 +184,10 @@ TEST_F(KernelProgramsTest, MapsAloneAreMadePinnedAndKept) {
   ASSERT_EQ(bpf_map_lookup_elem(pinned("programs/web/2/numbers").get(), &key, &value), 0);
   EXPECT_EQ(value, 6u);
   EXPECT_TRUE(pinned("programs/web/2/more"));
+  bpf_map_info info{};
+  u32 bytes = sizeof(info);
+  ASSERT_EQ(bpf_obj_get_info_by_fd(pinned("programs/web/2/flows").get(), &info, &bytes), 0);
+  EXPECT_EQ(info.type, u32{BPF_MAP_TYPE_HASH}) << "what an LRU hash loses, the device's does";
   EXPECT_FALSE(std::filesystem::exists(pin("programs/web/2/ports")));
   EXPECT_EQ(in_array(0, 7), 0u) << "no packet comes to a program";
   value = 77;

@@ -97,6 +97,23 @@ TEST_F(KernelMapEntries, WhatWasWrittenSinceTheLookStands) {
   for (const u32 key : {a, b, c}) EXPECT_EQ(of(map).at(bytes_of(key)), bytes_of(mine));
 }
 
+// What could not be written is named, and all else is done.
+TEST_F(KernelMapEntries, WhatTheKernelDoesNotTakeIsLeft) {
+  const Fd map = made(BPF_MAP_TYPE_ARRAY, 4);
+  const MapEntries seen = of(map);
+  const auto left =
+      write_changes(map.get(), {{{bytes_of(1), bytes_of(5)}, {bytes_of(2), bytes_of(6)}}, {}}, seen);
+  EXPECT_EQ(left.value(), MapLeft{});
+  ASSERT_EQ(bpf_map_freeze(map.get()), 0);
+  const auto now = of(map);
+  const auto frozen =
+      write_changes(map.get(), {{{bytes_of(1), bytes_of(7)}, {bytes_of(3), bytes_of(7)}}, {}}, now);
+  ASSERT_TRUE(frozen) << frozen.error();
+  EXPECT_EQ(frozen->changed, (std::vector<MapBytes>{bytes_of(1), bytes_of(3)}));
+  EXPECT_THAT(frozen->problem, HasSubstr("does not write an entry of the map"));
+  EXPECT_EQ(of(map), now);
+}
+
 TEST_F(KernelMapEntries, WhatFindsNoRoomIsCounted) {
   const Fd map = made(BPF_MAP_TYPE_HASH, 2);
   MapChanges many;

@@ -58,6 +58,7 @@ class DataPlane final : public Attached {
 
   int run() {
     if (auto started = start(); !started) {
+      if (maps_) maps_->end();
       output_.problem(started.error());
       if (setup_.json && setup_.before.deaths == 0) output_.json(failed_end(started.error()));
       return 1;
@@ -207,7 +208,7 @@ class DataPlane final : public Attached {
   std::unique_ptr<RuleStats> rule_stats_;  // before the engine
   std::unique_ptr<EveLog> log_;            // likewise
   std::unique_ptr<PolicySwap> swap_;
-  std::unique_ptr<MapTwins> maps_;  // ends before what it uses
+  std::unique_ptr<MapTwins> maps_;  // its thread ends before anything else does
   Clock::time_point since_ = Clock::now();
 
   boost::asio::io_context context_;

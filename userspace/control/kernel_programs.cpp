@@ -337,15 +337,17 @@ Result<KernelPrograms::Entry> KernelPrograms::entry_of(u32 slot, Entries Slot::*
                                                        const std::vector<Port>& ports) const {
   auto bytes = copy_of(memory, kMaxProgramBytes);
   if (!bytes) return Error(bytes.error());
-  u64 order_bytes = bytes->size(), map_bytes = 0;
+  u64 order_bytes = bytes->size(), map_bytes = 0, maps = 0;
   for (const Entries& entries : {std::cref(slots_[slot].programs), std::cref(slots_[slot].maps)})
     for (const auto& [number, entry] : entries) {
       order_bytes += entry.order.size();
       map_bytes += entry.program->bytes;
+      maps += entry.program->maps.size();
     }
   for (const auto& [number, entry] : slots_[slot].*to)
     if (entry.pipeline == pipeline) return Error(std::string("its pipeline has a program already"));
-  if (order_bytes > kMaxProgramBytes || map_bytes > kMostUserMapBytes)
+  // Each map is a descriptor of the broker's, and a file.
+  if (order_bytes > kMaxProgramBytes || map_bytes > kMostUserMapBytes || maps > kMostUserMaps)
     return Error(
         std::string("the maps of the policy's programs are too large for the kernel: take some out"));
   Entry entry{.pipeline = pipeline, .order = std::move(*bytes), .program = nullptr};

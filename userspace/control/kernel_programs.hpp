@@ -30,6 +30,8 @@ namespace xdpgpu::control {
 
 // Of the kernel's memory, for the maps of one policy's programs; there are two policies' at most.
 inline constexpr u64 kMostUserMapBytes = u64{1} << 30;
+// And so many, but for the last program's.
+inline constexpr u64 kMostUserMaps = 512;
 
 // What is ordered.
 struct ProgramOrder {

@@ -5,7 +5,6 @@
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
 #include <linux/bpf.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +17,7 @@
 #include "gpu/program_counts.hpp"
 #include "gpu/program_state.hpp"
 #include "gpu/stages/stages.hpp"
+#include "gpu/thread.hpp"
 #include "userspace/compiler/programs/needs.hpp"
 #include "userspace/control/kernel_programs.hpp"
 #include "userspace/kernel/map_entries.hpp"
@@ -35,6 +35,9 @@ using kernel::MapEntries;
 using kernel::MapSides;
 using Keys = std::set<MapBytes>;
 
+constexpr int kLooks = 3;  // at a map that others delete from
+constexpr std::chrono::seconds kEditAgain{10}, kLeastAnew{1};
+
 struct Twin {
   u32 number = 0;  // of the program's maps
   std::string name;
@@ -43,7 +46,9 @@ struct Twin {
   u32 id = 0;  // of the kernel's
   bool of_each_cpu = false;
   u32 value_bytes = 0;
-  MapSides last{};  // when the last step was made; of CPU 0
+  MapSides last{};                 // when the last step was made; of CPU 0
+  bool unknown = false;            // what the device has: what `last` says of it is not so
+  Clock::time_point edits_from{};  // the device is not edited before: it did not take all the last time
   u64 entries = 0;
   std::optional<Clock::time_point> looked{};
   double lag_ms = 0;
@@ -70,8 +75,9 @@ u32 id_of(int map) {
 struct Look {
   MapEntries all, own;
 };
-Result<Look> look_at(Twin& twin) {
+Result<Look> look_at(Twin& twin, int looks = 1) {
   auto all = kernel::read_entries(twin.map.get(), kernel::kMostKeptBytes);
+  while (!all && --looks > 0) all = kernel::read_entries(twin.map.get(), kernel::kMostKeptBytes);
   if (!all) return Error(all.error());
   Look look{std::move(*all), {}};
   look.own = look.all;
@@ -102,12 +108,13 @@ MapEntries entries_of(const DeviceState& state, u32 map) {
   return entries;
 }
 
-// False: the device took not all of it.
-bool put(DeviceState& state, u32 map, const MapChanges& changes) {
-  bool all = true;
+// Returns the keys of what the device did not take.
+Keys put(DeviceState& state, u32 map, const MapChanges& changes) {
+  Keys refused;
   for (const MapBytes& key : changes.erased) (void)state.erase(map, key);  // it may be gone
-  for (const auto& [key, value] : changes.put) all = state.update(map, key, value) == 0 && all;
-  return all;
+  for (const auto& [key, value] : changes.put)
+    if (state.update(map, key, value) != 0) refused.insert(key);
+  return refused;
 }
 
 MapEntries only(const MapEntries& entries, const Keys& keys) {
@@ -156,12 +163,9 @@ std::vector<MapPlan> map_plans(const gpu::programs::Program& program,
                     : plans[i].words.empty()                    ? MapHome::kernel
                                                                 : MapHome::both;
     if (plans[i].home != MapHome::device) continue;
-    const bool kernel_wins = std::any_of(said.begin(), said.end(), [&](const auto& one) {
+    plans[i].kernel_wins = std::any_of(said.begin(), said.end(), [&](const auto& one) {
       return one.name == program.maps[i].name && one.wins == Wins::kernel;
     });
-    if (kernel_wins)
-      plans[i].wins = program.maps[i].type == BPF_MAP_TYPE_LRU_HASH ? kernel::KernelWins::what_is_written
-                                                                    : kernel::KernelWins::all;
   }
   return plans;
 }
@@ -197,15 +201,17 @@ struct MapTwins::Policy {
   std::shared_ptr<const gpu::Pipelines> pipelines{};
   u32 generation = 0;
   std::vector<Stage> stages{};
-  std::vector<StageMapsReport> without{};  // stages whose maps the kernel has not
-  bool asked = false;                      // that it be put in force anew
+  std::vector<StageMapsReport> without{};               // stages whose maps the kernel has not
+  bool asked = false;                                   // that it be put in force anew
+  std::optional<dataplane::Engine::TablesLife> life{};  // of the device that `last` is of
 
   // What the thread does.
   void inherit(const Policy& before);
-  // Whether the policy has to be put in force anew. What cannot be done is tried again the next time.
-  bool step(dataplane::Engine& engine);
-  // The device's tables are others now.
-  void forget_device(dataplane::Engine& engine);
+  // Whether the policy has to be put in force anew, which may be asked. What cannot be done is tried again
+  // the next time.
+  bool step(dataplane::Engine& engine, bool may_ask);
+  // What devices have is not known any more.
+  void forget_device();
   std::vector<StageMapsReport> report() const;
 
  private:
@@ -214,9 +220,15 @@ struct MapTwins::Policy {
     Look look;
     MapEntries device;
     Keys keys;
+    // Of these keys: what it was and is, or, where it hangs on nothing else, what is to be changed.
+    MapSides last{};
+    MapEntries own{};
+    MapChanges changes{};
+    Keys refused{};
   };
-  Result<std::vector<u32>> words_of(dataplane::Engine& engine, const Stage& stage) const;
   void step(dataplane::Engine& engine, Stage& stage);
+  void edit(dataplane::Engine& engine, Stage& stage, std::vector<Edit>& edits);
+  static void apply(DeviceState& state, Edit& edit);
   static void finish(Twin& twin, const Look& look, const MapEntries& device);
 };
 
@@ -271,6 +283,7 @@ std::shared_ptr<MapTwins::Policy> MapTwins::prepare(const compiler::CompiledPoli
     std::copy_n(pipelines->image().begin() + static_cast<std::ptrdiff_t>(first), place.words, words.begin());
     DeviceState state(place.tables, words);
     bool others = false;
+    std::string why;
     for (auto& [map_number, map] : ordered->maps) {
       if (map_number >= plans.size()) continue;
       const auto& is = program->program->maps[map_number];
@@ -285,16 +298,23 @@ std::shared_ptr<MapTwins::Policy> MapTwins::prepare(const compiler::CompiledPoli
       twin.last.kernel = twin.last.devices.front();
       // What it has had is what the device is to begin with.
       if (ordered->kept) {
-        if (auto look = look_at(twin); !look) {
-          twin.problem = look.error();
-        } else if (const auto changes = kernel::changes(twin.last.kernel, look->own); !is_empty(changes)) {
-          if (!put(state, map_number, changes)) twin.problem = "the device takes not all that it has";
-          twin.last.kernel = std::move(look->own);
+        const auto look = look_at(twin, kLooks);
+        if (!look) {
+          why = look.error();
+          break;
+        }
+        if (const auto changes = kernel::changes(twin.last.kernel, look->own); !is_empty(changes)) {
+          if (!put(state, map_number, changes).empty()) twin.problem = "the device takes not all that it has";
+          twin.last.kernel = look->own;
           twin.last.devices = {entries_of(state, map_number)};
           others = true;
         }
       }
       stage.twins.push_back(std::move(twin));
+    }
+    if (!why.empty()) {
+      without(why);
+      continue;
     }
     if (others) pipelines = gpu::Pipelines::with_words(pipelines, first, words);
     made->stages.push_back(std::move(stage));
@@ -315,7 +335,7 @@ void MapTwins::put_in_force(std::shared_ptr<Policy> policy, u32 generation) {
 }
 
 void MapTwins::start() {
-  thread_ = std::thread([this] { run(); });
+  thread_ = gpu::start_thread("xdpgpu-maps", [this] { run(); });
 }
 
 void MapTwins::end() noexcept {
@@ -333,22 +353,30 @@ std::vector<StageMapsReport> MapTwins::report() const {
 }
 
 void MapTwins::run() {
-  prctl(PR_SET_NAME, "xdpgpu-maps");
   std::shared_ptr<Policy> policy;
-  u64 life = engine_.tables_life();
+  Clock::time_point anew_from{};
   std::chrono::nanoseconds pause{0};
   // Whether the policy has to be put in force anew.
   const auto step = [&] {
+    const auto begun = Clock::now();
+    bool anew = false;
     try {
-      if (const u64 now = engine_.tables_life(); now != life) {
-        policy->forget_device(engine_);
-        life = now;
-      }
-      return policy->step(engine_);
+      anew = policy->step(engine_, begun >= anew_from);
     } catch (const std::exception& error) {
       std::fprintf(stderr, "xdpgpu: maps of programs are not kept in step just now: %s\n", error.what());
-      return false;
+      policy->forget_device();
     }
+    pause = kernel::wait_after(Clock::now() - begun, kMapStep);
+    return anew;
+  };
+  const auto take = [&](const std::shared_ptr<Policy>& next) {
+    try {
+      if (next && policy) next->inherit(*policy);
+    } catch (const std::exception&) {
+      next->forget_device();
+    }
+    policy = next;
+    pause = kMapStep;
   };
   std::unique_lock lock(mutex_);
   while (true) {
@@ -358,63 +386,58 @@ void MapTwins::run() {
     else
       wake_.wait(lock, is_news);
     if (ending_) return;
-    if (next_ != policy) {
-      // What packets have come to by the old one.
-      lock.unlock();
-      if (MapTwins::any(policy)) (void)step();
-      lock.lock();
-      if (next_ && policy) next_->inherit(*policy);
-      policy = next_;
-      pause = kMapStep;
-      report_ = policy ? policy->report() : std::vector<StageMapsReport>{};
-      continue;
-    }
+    const auto next = next_;
     lock.unlock();
-    const auto begun = Clock::now();
-    const bool anew = step();
-    pause = kernel::wait_after(Clock::now() - begun, kMapStep);
-    if (anew) changed_();
+    // Also of an old one: what packets have come to by it.
+    const bool anew = MapTwins::any(policy) && step();
+    const bool is_another = next != policy;
+    if (is_another) take(next);
+    std::vector<StageMapsReport> report;
+    try {
+      if (anew && !is_another) {
+        anew_from = Clock::now() + kLeastAnew;
+        changed_();
+      }
+      if (policy) report = policy->report();
+    } catch (const std::exception&) {  // the next time, then
+      if (policy) policy->asked = false;
+    }
     lock.lock();
-    if (next_ == policy) report_ = policy->report();
+    if (next_ == policy) report_ = std::move(report);
   }
 }
 
 void MapTwins::Policy::inherit(const Policy& before) {
+  life = before.life;
   for (Stage& stage : stages) {
     if (stage.identity.empty()) continue;
     const auto was = std::find_if(before.stages.begin(), before.stages.end(),
                                   [&](const Stage& one) { return one.identity == stage.identity; });
-    if (was == before.stages.end()) continue;
     for (Twin& twin : stage.twins) {
-      const auto same = std::find_if(was->twins.begin(), was->twins.end(), [&](const Twin& one) {
+      const auto is_same = [&](const Twin& one) {
         return one.number == twin.number && one.id == twin.id && one.id != 0;
-      });
-      if (same != was->twins.end())
+      };
+      const bool known = was != before.stages.end();
+      const auto same =
+          known ? std::find_if(was->twins.begin(), was->twins.end(), is_same) : was->twins.end();
+      if (known && same != was->twins.end()) {
         twin.last = same->last;
-      else  // the device has more than the kernel's new map
-        twin.last.devices.clear();
+        twin.unknown = same->unknown;
+      } else {
+        // Its table may have gone on from one that had more than this map of the kernel's: of counts that is
+        // what the device has beyond the first contents.
+        twin.unknown = true;
+      }
     }
   }
 }
 
-Result<std::vector<u32>> MapTwins::Policy::words_of(dataplane::Engine& engine, const Stage& stage) const {
-  std::vector<u32> words(stage.place.words);
-  if (auto read = engine.read_state(generation, *stage.place.table, stage.place.first, words); !read)
-    return Error(read.error());
-  return words;
-}
-
-void MapTwins::Policy::forget_device(dataplane::Engine& engine) {
-  for (Stage& stage : stages) {
-    if (!stage.place.table) continue;
-    auto words = words_of(engine, stage);
-    if (!words) continue;
-    const DeviceState state(stage.place.tables, *words);
+void MapTwins::Policy::forget_device() {
+  for (Stage& stage : stages)
     for (Twin& twin : stage.twins) {
+      twin.unknown = true;
       if (twin.plan.home == MapHome::both) twin.last.devices.clear();
-      if (twin.plan.home == MapHome::kernel) twin.last.kernel = entries_of(state, twin.number);
     }
-  }
 }
 
 // Writes to the kernel's what the device has come to. device: as it is now.
@@ -422,14 +445,14 @@ void MapTwins::Policy::finish(Twin& twin, const Look& look, const MapEntries& de
   const MapSides now{look.own, {device}};
   kernel::MapStep step = twin.plan.home == MapHome::both
                              ? kernel::step_counts(twin.last, now, twin.plan.words)
-                             : kernel::step_changed(nullptr, now, kernel::KernelWins::nothing);
+                             : kernel::step_changed(nullptr, now, false);
   const auto left =
       kernel::write_changes(twin.map.get(), for_all_cpus(twin, step.kernel, look.all), look.all);
   if (!left) {
     twin.problem = left.error();
     return;
   }
-  twin.problem.clear();
+  twin.problem = left->problem;
   if (!left->full.empty())
     twin.problem = fmt::format("{} entries of the device's have no room in the kernel's", left->full.size());
   for (const MapBytes& key : left->changed)
@@ -443,85 +466,106 @@ void MapTwins::Policy::finish(Twin& twin, const Look& look, const MapEntries& de
   twin.last = std::move(step.after);
 }
 
+// While packets wait.
+void MapTwins::Policy::apply(DeviceState& state, Edit& edit) {
+  const Twin& twin = *edit.twin;
+  if (twin.plan.home == MapHome::both) {
+    // Packets may have counted on since: what they have counted by now is what is gone by.
+    look_again(state, twin.number, edit.keys, edit.device);
+    edit.changes = kernel::step_counts(edit.last, {edit.own, {only(edit.device, edit.keys)}}, twin.plan.words)
+                       .devices.front();
+  }
+  edit.refused = put(state, twin.number, edit.changes);
+  if (twin.plan.home == MapHome::device) look_again(state, twin.number, edit.keys, edit.device);
+}
+
+void MapTwins::Policy::edit(dataplane::Engine& engine, Stage& stage, std::vector<Edit>& edits) {
+  for (Edit& one : edits) {
+    const MapSides& last = one.twin->last;
+    one.own = only(one.look.own, one.keys);
+    one.last = {only(last.kernel, one.keys), {}};
+    if (!last.devices.empty()) one.last.devices = {only(last.devices.front(), one.keys)};
+    if (one.twin->plan.home != MapHome::both) one.changes = kernel::changes(one.last.kernel, one.own);
+  }
+  bool whole = true;
+  const auto edited = engine.edit_state(*life, generation, *stage.place.table, [&](std::span<u32> all) {
+    try {
+      DeviceState state(stage.place.tables, all.subspan(stage.place.first, stage.place.words));
+      for (Edit& one : edits) apply(state, one);
+    } catch (const std::exception&) {
+      whole = false;
+    }
+  });
+  if (!edited || !whole) {
+    if (!whole) forget_device();
+    for (Edit& one : edits) one.twin->problem = edited ? "there is not enough memory" : edited.error();
+    return;
+  }
+  for (Edit& one : edits) {
+    Twin& twin = *one.twin;
+    if (twin.plan.home == MapHome::kernel) {
+      twin.last.kernel = std::move(one.look.own);
+      twin.problem.clear();
+    } else {
+      finish(twin, one.look, one.device);
+    }
+    if (one.refused.empty()) continue;
+    for (const MapBytes& key : one.refused) twin.last.kernel.erase(key);
+    twin.problem = fmt::format("the device has no room for {} of the kernel's entries", one.refused.size());
+    twin.edits_from = Clock::now() + kEditAgain;
+  }
+}
+
 void MapTwins::Policy::step(dataplane::Engine& engine, Stage& stage) {
-  const bool looks = std::any_of(stage.twins.begin(), stage.twins.end(),
-                                 [](const Twin& twin) { return twin.plan.home != MapHome::kernel; });
+  const bool looks = std::any_of(stage.twins.begin(), stage.twins.end(), [](const Twin& twin) {
+    return twin.plan.home != MapHome::kernel || twin.unknown;
+  });
   std::vector<u32> words;
   if (looks) {
-    auto read = words_of(engine, stage);
-    if (!read) {
+    words.resize(stage.place.words);
+    if (auto read = engine.read_state(*life, generation, *stage.place.table, stage.place.first, words);
+        !read) {
       for (Twin& twin : stage.twins) twin.problem = read.error();
       return;
     }
-    words = std::move(*read);
   }
+  const auto now = Clock::now();
   std::vector<Edit> edits;
   for (Twin& twin : stage.twins) {
+    if (now < twin.edits_from) continue;
     auto look = look_at(twin);
     if (!look) {
       twin.problem = look.error();
       continue;
     }
-    if (twin.plan.home == MapHome::kernel) {
-      auto changes = kernel::changes(twin.last.kernel, look->own);
-      if (!is_empty(changes)) edits.push_back({&twin, std::move(*look), {}, keys_of(changes)});
-      continue;
-    }
-    const DeviceState state(stage.place.tables, words);
-    MapEntries device = entries_of(state, twin.number);
-    Keys keys;
-    if (twin.plan.home == MapHome::both) {
-      const auto wanted = kernel::step_counts(twin.last, {look->own, {device}}, twin.plan.words);
-      keys = keys_of(wanted.devices.front());
-    } else if (twin.plan.wins != kernel::KernelWins::nothing) {
-      keys = keys_of(kernel::step_changed(&twin.last, {look->own, {device}}, twin.plan.wins).devices.front());
-    }
-    if (keys.empty())
-      finish(twin, *look, device);
-    else
-      edits.push_back({&twin, std::move(*look), std::move(device), std::move(keys)});
-  }
-  if (edits.empty()) return;
-  // Packets may have counted on since: what they have counted by then is what is gone by.
-  std::set<const Twin*> not_all;
-  const auto edited = engine.edit_state(generation, *stage.place.table, [&](std::span<u32> all) {
-    DeviceState state(stage.place.tables, all.subspan(stage.place.first, stage.place.words));
-    for (Edit& edit : edits) {
-      const Twin& twin = *edit.twin;
-      MapChanges changes;
-      if (twin.plan.home != MapHome::both) {
-        changes = kernel::changes(only(twin.last.kernel, edit.keys), only(edit.look.own, edit.keys));
-        if (twin.plan.wins == kernel::KernelWins::what_is_written) changes.erased.clear();
-      } else {
-        look_again(state, twin.number, edit.keys, edit.device);
-        const MapSides last{
-            only(twin.last.kernel, edit.keys),
-            {twin.last.devices.empty() ? MapEntries() : only(twin.last.devices.front(), edit.keys)}};
-        changes = kernel::step_counts(last, {only(edit.look.own, edit.keys), {only(edit.device, edit.keys)}},
-                                      twin.plan.words)
-                      .devices.front();
-      }
-      if (!put(state, twin.number, changes)) not_all.insert(&twin);
-      if (twin.plan.home == MapHome::device) look_again(state, twin.number, edit.keys, edit.device);
-    }
-  });
-  for (Edit& edit : edits) {
-    Twin& twin = *edit.twin;
-    if (!edited) {
-      twin.problem = edited.error();
-      continue;
-    }
-    if (twin.plan.home == MapHome::kernel) {
-      twin.last.kernel = std::move(edit.look.own);
+    MapEntries device;
+    if (looks) device = entries_of(DeviceState(stage.place.tables, words), twin.number);
+    if (twin.unknown && twin.plan.home == MapHome::kernel) twin.last.kernel = device;
+    twin.unknown = false;
+    MapChanges wanted;
+    if (twin.plan.home == MapHome::kernel)
+      wanted = kernel::changes(twin.last.kernel, look->own);
+    else if (twin.plan.home == MapHome::both)
+      wanted = kernel::step_counts(twin.last, {look->own, {device}}, twin.plan.words).devices.front();
+    else if (twin.plan.kernel_wins)
+      wanted = kernel::step_changed(&twin.last, {look->own, {device}}, true).devices.front();
+    if (!is_empty(wanted)) {
+      Keys keys = keys_of(wanted);
+      edits.push_back(
+          {.twin = &twin, .look = std::move(*look), .device = std::move(device), .keys = std::move(keys)});
+    } else if (twin.plan.home == MapHome::kernel) {
       twin.problem.clear();
     } else {
-      finish(twin, edit.look, edit.device);
+      finish(twin, *look, device);
     }
-    if (not_all.contains(&twin)) twin.problem = "the device takes not all that the kernel's has";
   }
+  if (!edits.empty()) edit(engine, stage, edits);
 }
 
-bool MapTwins::Policy::step(dataplane::Engine& engine) {
+bool MapTwins::Policy::step(dataplane::Engine& engine, bool may_ask) {
+  auto now_lives = engine.tables_life();
+  if (life && *life != now_lives) forget_device();
+  life = std::move(now_lives);
   bool anew = false;
   for (Stage& stage : stages) {
     if (stage.place.table) {
@@ -539,6 +583,7 @@ bool MapTwins::Policy::step(dataplane::Engine& engine) {
       twin.looked = now;
     }
   }
+  anew = anew && may_ask;
   asked = asked || anew;
   return anew;
 }

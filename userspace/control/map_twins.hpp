@@ -46,8 +46,8 @@ inline constexpr std::chrono::milliseconds kMapStep{100};
 enum class MapHome { device_alone, kernel, both, device };
 struct MapPlan {
   MapHome home = MapHome::device_alone;
-  std::vector<kernel::CountedWord> words{};               // of both's
-  kernel::KernelWins wins = kernel::KernelWins::nothing;  // of the device's
+  std::vector<kernel::CountedWord> words{};  // of both's
+  bool kernel_wins = false;                  // over the device, whose home it is
 };
 // Of each map of a program that a device runs, by its number. said: what the policy says of them.
 std::vector<MapPlan> map_plans(const gpu::programs::Program& program,

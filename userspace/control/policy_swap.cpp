@@ -212,8 +212,9 @@ void PolicySwap::retire_programs(u32 slot) {
   if (!has_programs_) return;
   const auto retired = broker_.call(Message::make(MessageType::retire_programs, slot));
   if (!retired || retired->message.type != MessageType::done) return;
+  // What a dead attach left in force is there until another policy is.
   has_programs_ =
-      has_maps_ || (current_ && !current_->audits() && !policy::kernel_pipelines(current_->policy).empty());
+      !current_ || has_maps_ || (!current_->audits() && !policy::kernel_pipelines(current_->policy).empty());
 }
 
 // A program that stays on shows nothing while no policy wants it.
@@ -235,7 +236,7 @@ Result<void> PolicySwap::commit(Prepared prepared) {
   generation_ = generation;
   loose_ = prepared.loose;
   loosens_ = prepared.loosened;
-  has_maps_ = MapTwins::any(prepared.maps);
+  has_maps_ = maps_ != nullptr && prepared.pipelines->runs_programs();
   if (maps_ != nullptr) maps_->put_in_force(std::move(prepared.maps), generation);
   left_hash_.reset();
   slot_ = prepared.slot;

@@ -649,25 +649,35 @@ Result<std::vector<gpu::TableReport>> Engine::tables() const {
   return gpu::report_tables(impl_->devices.first(), current.generation, *current.pipelines, monotonic_ns());
 }
 
+constexpr const char* kOtherLife = "another device has the tables now";
+
 Result<void> Engine::Impl::know(u32 generation) const {
   const std::lock_guard lock(book);
   if (std::find(loaded.begin(), loaded.end(), generation) != loaded.end()) return {};
   return tl::unexpected(fmt::format("generation {} is not loaded", generation));
 }
 
-Result<void> Engine::read_state(u32 generation, u32 table, u64 first, std::span<u32> words) {
+Result<void> Engine::read_state(const TablesLife& life, u32 generation, u32 table, u64 first,
+                                std::span<u32> words) {
   const std::lock_guard telling(impl_->telling);
   if (auto known = impl_->know(generation); !known) return known;
-  return impl_->devices.first().read_state(generation, table, first, words);
+  auto read = impl_->devices.first().read_state(generation, table, first, words);
+  // A standby may have answered in the middle.
+  if (tables_life() != life) return tl::unexpected(std::string(kOtherLife));
+  return read;
 }
 
-Result<void> Engine::edit_state(u32 generation, u32 table, const gpu::Device::Edit& edit) {
+Result<void> Engine::edit_state(const TablesLife& life, u32 generation, u32 table,
+                                const gpu::Device::Edit& edit) {
   const std::lock_guard telling(impl_->telling);
   if (auto known = impl_->know(generation); !known) return known;
+  if (tables_life() != life) return tl::unexpected(std::string(kOtherLife));
   return impl_->devices.first().edit_state(generation, table, edit);
 }
 
-u64 Engine::tables_life() const noexcept { return impl_->tables_life.load(std::memory_order_acquire); }
+Engine::TablesLife Engine::tables_life() const {
+  return {impl_->tables_life.load(std::memory_order_acquire), impl_->devices.first().degraded()};
+}
 
 Result<std::vector<gpu::AlarmEvent>> Engine::alarms(gpu::AlarmWatch& watch) const {
   const auto current = impl_->in_force();

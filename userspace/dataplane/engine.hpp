@@ -202,11 +202,17 @@ class Engine {
   Result<std::vector<gpu::TableReport>> tables() const;
   // Of a generation's tables what gpu::Device has of the same name, on the device that has them: from any
   // thread that is gone before drain. Fails where the generation is not loaded, too.
-  Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words);
-  Result<void> edit_state(u32 generation, u32 table, const gpu::Device::Edit& edit);
-  // Which device has the tables, so to speak: another number where a standby has taken over since, or the
-  // device is back, and what tables had is lost. Any thread.
-  u64 tables_life() const noexcept;
+  // And where the tables are not those of that life any more.
+  struct TablesLife {
+    u64 number = 0;
+    std::string failed{};  // DeviceStatus::degraded
+    bool operator==(const TablesLife&) const = default;
+  };
+  Result<void> read_state(const TablesLife& life, u32 generation, u32 table, u64 first, std::span<u32> words);
+  Result<void> edit_state(const TablesLife& life, u32 generation, u32 table, const gpu::Device::Edit& edit);
+  // Which device has the tables, so to speak: another one where a standby has taken over since, or the device
+  // is back, and what tables had is lost. Any thread.
+  TablesLife tables_life() const;
   // What stages of the policy in force have detected since `watch` looked last, and what they tell of flows.
   Result<std::vector<gpu::AlarmEvent>> alarms(gpu::AlarmWatch& watch) const;
   Result<std::vector<gpu::FlowEvent>> flow_events(gpu::FlowEventWatch& watch) const;

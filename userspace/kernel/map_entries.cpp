@@ -15,9 +15,10 @@
 namespace xdpgpu::kernel {
 namespace {
 
-tl::unexpected<std::string> system_error(const char* what) {
-  return tl::unexpected(fmt::format("the kernel does not {}: {}", what, std::strerror(errno)));
+std::string why(const char* what) {
+  return fmt::format("the kernel does not {}: {}", what, std::strerror(errno));
 }
+tl::unexpected<std::string> system_error(const char* what) { return tl::unexpected(why(what)); }
 
 bool is_of_each_cpu(u32 type) {
   return type == BPF_MAP_TYPE_PERCPU_ARRAY || type == BPF_MAP_TYPE_PERCPU_HASH;
@@ -139,30 +140,32 @@ Result<MapLeft> write_changes(int map, const MapChanges& changes, const MapEntri
   if (!layout) return tl::unexpected(layout.error());
   SinceSeen since(map, *layout, seen);
   if (auto looked = since.look_at_keys(); !looked) return tl::unexpected(looked.error());
-  MapLeft left;
-  // What is erased makes room.
-  for (const MapBytes& key : changes.erased) {
+  for (const MapBytes& key : changes.erased)
     if (key.size() != layout->key_bytes)
       return tl::unexpected(std::string("a key that is to be erased is not of the map's size"));
-    const auto same = since.is_same(key);
-    if (!same) return tl::unexpected(same.error());
-    if (!*same)
-      left.changed.push_back(key);
-    else if (bpf_map_delete_elem(map, key.data()) != 0 && errno != ENOENT)
-      return system_error("erase an entry of the map");
-  }
-  for (const auto& [key, value] : changes.put) {
+  for (const auto& [key, value] : changes.put)
     if (key.size() != layout->key_bytes || value.size() != layout->value_bytes)
       return tl::unexpected(std::string("an entry that is to be written is not of the map's size"));
+  MapLeft left;
+  const auto leave = [&](const MapBytes& key, const std::string& problem) {
+    left.changed.push_back(key);
+    if (!problem.empty()) left.problem = problem;
+  };
+  const auto is_same = [&](const MapBytes& key) {
     const auto same = since.is_same(key);
-    if (!same) return tl::unexpected(same.error());
-    if (!*same) {
-      left.changed.push_back(key);
-      continue;
-    }
-    if (bpf_map_update_elem(map, key.data(), value.data(), BPF_ANY) == 0) continue;
-    if (errno != E2BIG && errno != ENOSPC) return system_error("write an entry of the map");
-    left.full.push_back(key);
+    if (!same || !*same) leave(key, same ? "" : same.error());
+    return same && *same;
+  };
+  // What is erased makes room.
+  for (const MapBytes& key : changes.erased)
+    if (is_same(key) && bpf_map_delete_elem(map, key.data()) != 0 && errno != ENOENT)
+      leave(key, why("erase an entry of the map"));
+  for (const auto& [key, value] : changes.put) {
+    if (!is_same(key) || bpf_map_update_elem(map, key.data(), value.data(), BPF_ANY) == 0) continue;
+    if (errno == E2BIG || errno == ENOSPC)
+      left.full.push_back(key);
+    else
+      leave(key, why("write an entry of the map"));
   }
   return left;
 }

@@ -4,6 +4,9 @@
 // changed. Needs no privilege. Both make system calls for each entry, and are for threads that may wait.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "userspace/kernel/kernel.hpp"
 #include "userspace/kernel/map_twins.hpp"
 
@@ -21,15 +24,17 @@ Result<MapEntries> read_entries(int map, u64 most_bytes);
 
 // What could not be done, as the map is now.
 struct MapLeft {
-  // Keys of entries that somebody wrote since they were seen: his stand, and the next look finds them.
+  // Keys of entries that somebody wrote since they were seen: his stand, and the next look finds them. And of
+  // those that could not be written, or read again.
   std::vector<MapBytes> changed{};
   // Keys for which there was no room: the kernel's `after` is to be without them.
   std::vector<MapBytes> full{};
+  std::string problem{};  // why an entry could not be written; empty: none
   bool operator==(const MapLeft&) const = default;
 };
 // `seen`: the entries of the look that the changes are of. An entry that is not as it was then is left as it
 // is. Somebody who writes between that check and the change is overwritten: the kernel has no way to ask for
-// both. Of an array nothing can be erased. Where it fails, what is before that entry is done.
+// both. Of an array nothing can be erased. Fails without effect.
 Result<MapLeft> write_changes(int map, const MapChanges& changes, const MapEntries& seen);
 
 }  // namespace xdpgpu::kernel

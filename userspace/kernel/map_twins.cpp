@@ -110,13 +110,12 @@ void leave_kernel(MapStep& step, const MapSides& last, const MapSides& now, cons
   }
 }
 
-MapStep step_changed(const MapSides* last, const MapSides& now, KernelWins wins) {
+MapStep step_changed(const MapSides* last, const MapSides& now, bool kernel_wins) {
   MapStep step;
   MapEntries device = now.devices.empty() ? MapEntries() : now.devices.front();
   step.devices.resize(now.devices.size());
-  if (wins != KernelWins::nothing && last != nullptr) {
-    MapChanges written = changes(last->kernel, now.kernel);
-    if (wins != KernelWins::all) written.erased.clear();
+  if (kernel_wins && last != nullptr) {
+    const MapChanges written = changes(last->kernel, now.kernel);
     MapEntries with = device;
     carry_out(written, with);
     if (!step.devices.empty()) step.devices.front() = changes(device, with);

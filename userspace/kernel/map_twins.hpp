@@ -60,14 +60,10 @@ MapStep step_counts(const MapSides& last, const MapSides& now, std::span<const C
 void leave_kernel(MapStep& step, const MapSides& last, const MapSides& now, const MapBytes& key,
                   std::span<const CountedWord> words);
 
-// Which of the operator's doings since the last step go to the device first. Others are overwritten.
-enum class KernelWins {
-  nothing,
-  what_is_written,  // what went may have gone by itself: an LRU hash, which drops entries where it is full
-  all,              // deletions, too
-};
-// Of one device. At first, without a last step, the operator has done nothing.
-MapStep step_changed(const MapSides* last, const MapSides& now, KernelWins wins);
+// Of one device. kernel_wins: entries that the operator has written or deleted since the last step go to the
+// device first. Without it they are overwritten. At first, without a last step, the operator has done
+// nothing.
+MapStep step_changed(const MapSides* last, const MapSides& now, bool kernel_wins);
 
 // How long to wait from the end of one look to the next: `least`, and longer where the look took long, so
 // that looks take no more than a twentieth of the time.

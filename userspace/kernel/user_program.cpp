@@ -173,8 +173,12 @@ Result<UserProgram> make_user_maps(const Program& program, const std::vector<Pro
   for (u32 i = 0; i < program.maps.size(); i++) {
     if (!is_kept_in_step(program.maps[i])) continue;
     kept.push_back(program.maps[i]);
-    // No program has them, and user space reads and writes.
-    kept.back().flags &= ~u32{BPF_F_RDONLY | BPF_F_WRONLY | BPF_F_RDONLY_PROG | BPF_F_WRONLY_PROG};
+    // No program has them, and user space reads and writes. What an LRU hash loses, the device's does: by
+    // itself the kernel's would lose more.
+    Map& map = kept.back();
+    if (map.type == BPF_MAP_TYPE_LRU_HASH) map.type = BPF_MAP_TYPE_HASH;
+    map.flags &=
+        ~u32{BPF_F_RDONLY | BPF_F_WRONLY | BPF_F_RDONLY_PROG | BPF_F_WRONLY_PROG | BPF_F_NO_COMMON_LRU};
     numbers.push_back(i);
     kept_types.maps.push_back(i < types.maps.size() ? types.maps[i] : MapTypes::Of{});
   }

@@ -2,8 +2,8 @@
  *
  * Of UDP over IPv4, maps of each kind that is kept in step with a device's: `mode`, which is only read and
  * says in its first entry whether the packet is dropped; `counts`, in which packets are counted by the lowest
- * bits of the port that they are to, on each CPU, and `sizes`, by a prefix of it; and `last`, which has the
- * longest datagram to each port, and is changed.
+ * bits of the port that they are to, on each CPU, and `sizes`, by a prefix of it; and, which are changed,
+ * `last`, which has the longest datagram to each port, and `recent`, which has the ports of late.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -52,6 +52,13 @@ struct {
   __type(value, __u32);
 } last SEC(".maps");
 
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 8);
+  __type(key, __u16);
+  __type(value, __u32);
+} recent SEC(".maps");
+
 static __always_inline struct udphdr* udp_of(struct xdp_md* ctx) {
   void* const end = (void*)(long)ctx->data_end;
   struct ethhdr* const ethernet = (void*)(long)ctx->data;
@@ -88,6 +95,7 @@ int noting(struct xdp_md* ctx) {
   if (!udp) return XDP_PASS;
   const __u16 port = bpf_ntohs(udp->dest);
   const __u32 length = bpf_ntohs(udp->len);
+  bpf_map_update_elem(&recent, &port, &length, BPF_ANY);
   const __u32* const before = bpf_map_lookup_elem(&last, &port);
   if (!before || *before < length) bpf_map_update_elem(&last, &port, &length, BPF_ANY);
   return by_mode();
