@@ -47,9 +47,8 @@ Result<UserProgram> load_user_program(const gpu::programs::Program& program,
                                       const std::vector<gpu::ProgramMapContents>& contents,
                                       const UserBounds& bounds, const MapTypes& types = {});
 
-// Those of the program's maps alone that are kept in step with a device's, an LRU hash as a hash. Likewise in all
-// else. bounds:
-// most_bytes counts.
+// Those of the program's maps alone that are kept in step with a device's, an LRU hash as a hash. Likewise in
+// all else. bounds: most_bytes counts.
 Result<UserProgram> make_user_maps(const gpu::programs::Program& program,
                                    const std::vector<gpu::ProgramMapContents>& contents,
                                    const UserBounds& bounds, const MapTypes& types = {});

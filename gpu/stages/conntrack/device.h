@@ -438,8 +438,8 @@ XG_FN xg_ct_step xg_ct_syn(xg_state s, xg_ct_found f, xg_touch t, bool lenient, 
   return xg_ct_stays(inside ? XG_CT_ESTABLISHED : XG_CT_INVALID, f.value);
 }
 
-/* A SYN that the host sent before what has ended the connection: it is shown once for each queue, and some are
- * late. ended: when that was. */
+/* A SYN that the host sent before what has ended the connection: it is shown once for each queue, and some
+ * are late. ended: when that was. */
 XG_FN bool xg_ct_shown_late(xg_ct_found f, xg_touch t, u64 ended) {
   u32 state = f.value & 0xffu;
   bool syn = ((t.facts >> 8) & (XG_CT_SYN | XG_CT_ACK)) == XG_CT_SYN;
@@ -632,8 +632,8 @@ XG_FN u32 xg_conntrack_apply(xg_batch b, u32 body, xg_touch t) {
     bool wrong = leaves && (f.value & XG_CT_WAITS) != 0u && goes_on.what == XG_CT_INVALID;
     if (!wrong) step_made = goes_on;
     u32 lasts = body + XG_CT_TIMEOUTS + (f.value & 0xffu) * 2u;
-    u64 renewed = xg_state64(s, entry + XG_ENTRY_DEADLINE) -
-                  xg_word_pair(b.image.v[lasts], b.image.v[lasts + 1u]);
+    u64 renewed =
+        xg_state64(s, entry + XG_ENTRY_DEADLINE) - xg_word_pair(b.image.v[lasts], b.image.v[lasts + 1u]);
     if (carries == XG_CT_TCP && xg_ct_shown_late(f, t, renewed))
       step_made = xg_ct_stays(XG_CT_ESTABLISHED, f.value);
   }

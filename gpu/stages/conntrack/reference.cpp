@@ -546,7 +546,8 @@ class Tracker {
   bool is_shown_late(bool from, const Segment& s) const {
     const Side& own = known_->sides[from ? 1 : 0];
     const bool over = known_->state == State::time_wait || known_->state == State::closed;
-    if (!leaves_ || !s.has(kSyn) || s.has(kAck) || !over || !own.seen || past(s.seq + 1, own.end)) return false;
+    if (!leaves_ || !s.has(kSyn) || s.has(kAck) || !over || !own.seen || past(s.seq + 1, own.end))
+      return false;
     const u64 lasts = u64{timeout_ms(settings_.timeouts, known_->state)} * 1'000'000;
     return packet_.metadata.rx_time_ns * XG_TICKS_PER_NS < entry_->deadline - lasts * XG_TICKS_PER_NS;
   }
