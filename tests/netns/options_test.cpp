@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "tests/netns/on_the_wire.hpp"
+#include "tests/stages/program_object.hpp"
 
 namespace xdpgpu::lab {
 namespace {
@@ -166,10 +167,11 @@ TEST_F(Options, EachIsTakenByItsCommand) {
     "vars": {{"HOME_NET": ["192.0.2.0/24"]}}}}]}}}})",
       beside(rules), beside(classes)));
   run({.command = {"rules", "check"}, .arguments = {"--policy", with_rules.path()}});
-  // Objects are not made here: tests/unit/cli_program.cpp has some.
+  const TemporaryFile object(tests::udp_ports_object(), ".o");
   run({.command = {"program", "check"},
-       .arguments = {"--section", "xdp", "--verbose", rules.path()},
-       .status = 1});
+       .arguments = {"--section", "xdp", "--verbose", "--device", "cpu", "--packets", capture,
+                     object.path()}});
+  run({.command = {"program", "check"}, .arguments = {rules.path()}, .status = 1});
   run({.command = {"policy", "init"},
        .arguments = {"-", "--management", "192.0.2.0/24", "--management-port", "2222"}});
   run({.command = {"policy", "check"}, .arguments = {first.path(), "--interfaces", name()}});
