@@ -132,15 +132,15 @@ SettingsCase compute() {
 }
 
 SettingsCase log() {
-  return {
-      "Log", R"({"version": 1, "log": {"outputs": [{"file": "/tmp/xdpgpu-settings.json"}],
+  return {"Log", R"({"version": 1, "log": {"outputs": [{"file": "/tmp/xdpgpu-settings.json"}],
             "events": ["alert", "drop", "dns", "stats"], "rate": 100, "alert_rate": 7, "payload": 64, "stats_every": "5s"}})",
-      together(
-          {each("/log/outputs", {R"([{"socket": "/tmp/xdpgpu-settings.sock"}])", R"([{"journald": true}])",
-                                 R"([{"journald": true}, {"socket": "/tmp/xdpgpu-settings.sock"}])"}),
-           each("/log/events", {R"(["drop"])", R"(["dns", "stats"])"}), each("/log/events", {R"(["alert"])"}),
-           each("/log/rate", {"1", "1000000"}), each("/log/alert_rate", {"1", "1000000"}),
-           each("/log/payload", {"0", "1024"}), each("/log/stats_every", {R"("1s")", R"("1h")"})})};
+          together({each("/log/outputs",
+                         {R"([{"socket": "/tmp/xdpgpu-settings.sock"}])", R"([{"journald": true}])",
+                          R"([{"journald": true}, {"socket": "/tmp/xdpgpu-settings.sock"}])"}),
+                    each("/log/events", {R"(["drop"])", R"(["dns", "stats"])"}),
+                    each("/log/events", {R"(["alert"])", R"(["drop", "program"])"}),
+                    each("/log/rate", {"1", "1000000"}), each("/log/alert_rate", {"1", "1000000"}),
+                    each("/log/payload", {"0", "1024"}), each("/log/stats_every", {R"("1s")", R"("1h")"})})};
 }
 
 }  // namespace

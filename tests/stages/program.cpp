@@ -8,9 +8,8 @@ namespace xdpgpu::tests {
 namespace {
 
 SettingsCase settings() {
-  return {
-      "Program",
-      R"({"version": 1, "rules": [{"match": {"dst_port": 7}, "action": {"inspect": "k"}},
+  return {"Program",
+          R"({"version": 1, "rules": [{"match": {"dst_port": 7}, "action": {"inspect": "k"}},
                                       {"action": {"inspect": "p"}}], "pipelines": {
                 "k": [{"stage": "program", "object": "udp_ports.o", "section": "xdp", "where": "kernel"}], "p": [
                 {"stage": "program", "description": "what", "object": "udp_ports.o", "section": "xdp",
@@ -18,13 +17,16 @@ SettingsCase settings() {
                  "interfaces": [{"interface": "IF1", "ifindex": 3}]}],
                 "others": [{"stage": "program", "object": "slots.o", "section": "first",
                             "maps": {"next": {"programs": [{"index": 2, "program": "table"}]}}}]}})",
-      together({each("/pipelines/p/0/section", {"\"drop_udp_ports\""}),
-                each("/pipelines/p/0/maps", {R"({"ports": {"file": "dumped.json"}})",
-                                             R"({"ports": {"file": "ports.json", "wins": "kernel"}})"}),
-                each("/pipelines/p/0/interfaces", {R"([{"interface": "IF1", "ifindex": 2147483647}])"}),
-                each("/pipelines/k/0/where", {"\"device\""}), each("/pipelines/p/0/steps", {"64", "65536"}),
-                each("/pipelines/others/0/maps/next/programs",
-                     {R"([{"index": 3, "program": "last"}, {"index": 0, "program": "first"}])"})})};
+          together({each("/pipelines/p/0/section", {"\"drop_udp_ports\""}),
+                    each("/pipelines/p/0/maps", {R"({"ports": {"file": "dumped.json"}})",
+                                                 R"({"ports": {"file": "ports.json", "wins": "kernel"}})"}),
+                    {{"/pipelines/p/0/maps", R"({"ports": {"file": "ports.json", "wins": "device"}})",
+                      R"({"ports": {"file": "ports.json"}})"}},
+                    each("/pipelines/p/0/interfaces", {R"([{"interface": "IF1", "ifindex": 2147483647}])"}),
+                    each("/pipelines/k/0/where", {"\"device\""}),
+                    each("/pipelines/p/0/steps", {"64", "65536"}),
+                    each("/pipelines/others/0/maps/next/programs",
+                         {R"([{"index": 3, "program": "last"}, {"index": 0, "program": "first"}])"})})};
 }
 
 }  // namespace
