@@ -396,36 +396,29 @@ void DataPlane::print_live() {
 void DataPlane::renew_policy(std::chrono::milliseconds after) {
   renew_timer_.expires_after(after);
   renew_timer_.async_wait([this](const error_code& error) {
-    if (error || shutting_down_) return;
-    changes_->add({.kind = PolicySwap::Kind::renewed,
-                   .in_force = [this](const PolicyPtr& before) { follows(before); },
-                   .done =
-                       [this](const tl::expected<void, Refusal>& renewed) {
-                         if (renewed || shutting_down_) return;
-                         output_.problem(fmt::format(
-                             "the policy could not be put in force again, and flows go as they went "
-                             "before: {}; it is tried again in {} s",
-                             renewed.error().sentence, kRenewRetry.count()));
-                         renew_policy(kRenewRetry);
-                       }});
+    if (!error)
+      renew_now(PolicySwap::Kind::renewed,
+                "the policy could not be put in force again, and flows go as they went before");
   });
 }
 
 // Maps of its programs have other contents.
 void DataPlane::renew_for_maps() {
+  renew_now(PolicySwap::Kind::anew, "what has changed in maps of programs is not on the device");
+}
+
+// problem: half a sentence for when that fails.
+void DataPlane::renew_now(PolicySwap::Kind kind, const char* problem) {
   if (shutting_down_) return;
-  changes_->add(
-      {.kind = PolicySwap::Kind::anew,
-       .in_force = [this](const PolicyPtr& before) { follows(before); },
-       .done =
-           [this](const tl::expected<void, Refusal>& renewed) {
-             if (renewed || shutting_down_) return;
-             output_.problem(fmt::format(
-                 "what has changed in maps of programs is not on the device: {}; it is tried again in "
-                 "{} s",
-                 renewed.error().sentence, kRenewRetry.count()));
-             renew_policy(kRenewRetry);
-           }});
+  changes_->add({.kind = kind,
+                 .in_force = [this](const PolicyPtr& before) { follows(before); },
+                 .done =
+                     [this, problem](const tl::expected<void, Refusal>& renewed) {
+                       if (renewed || shutting_down_) return;
+                       output_.problem(fmt::format("{}: {}; it is tried again in {} s", problem,
+                                                   renewed.error().sentence, kRenewRetry.count()));
+                       renew_policy(kRenewRetry);
+                     }});
 }
 
 void DataPlane::follows(const PolicyPtr& before) {

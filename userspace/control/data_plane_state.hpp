@@ -183,6 +183,7 @@ class DataPlane final : public Attached {
   // Puts the policy in force again after so long, as its backends are then; until that works.
   void renew_policy(std::chrono::milliseconds after);
   void renew_for_maps();
+  void renew_now(PolicySwap::Kind kind, const char* problem);
   // The policy in force is `before`, as it is now.
   void follows(const PolicyPtr& before);
   // Puts the policy in force that was before the one that nobody confirmed; `done` is told why not.
