@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "gpu/program_decoder.hpp"
+#include "gpu/program_shards.hpp"
 #include "gpu/program_stacks.hpp"
 #include "gpu/stages/program_code.h"
 
@@ -32,6 +33,8 @@ constexpr u32 kPage = 1 << 16;
 // Numbers of 64 bits until it is known that they are small.
 struct Layout {
   u64 slots = 0, queues = 1, stride = 0, buckets = 0, element = 0, header = 0;
+  Shards shards{};
+  u64 of_shard = 0;  // slots
   bool is_table = false;
   u64 words() const {
     const u64 elements = is_table ? slots * (element + 1) : 0;
@@ -81,16 +84,19 @@ std::string why_not(const Map& map) {
   return {};
 }
 
-Layout layout_of(const Map& map, u32 queues) {
+Layout layout_of(const Map& map, u32 queues, bool by_key) {
   if (of_events(map)) return {};
   Layout layout{
       .slots = map.entries, .stride = (u64{map.value_bytes} + 7) / 8 * 2, .is_table = is_table(map)};
   if (map.type == BPF_MAP_TYPE_PERCPU_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_HASH) layout.queues = queues;
   if (!layout.is_table) return layout;
-  layout.slots += XG_PROGRAM_SPARE;
-  layout.buckets = std::bit_ceil(u64{map.entries});
+  layout.shards = by_key ? shards_of(map) : Shards{0, map.entries};
+  layout.of_shard =
+      u64{layout.shards.entries} + (layout.shards.bits == 0 ? XG_PROGRAM_SPARE : u64{kShardSpare});
+  layout.slots = layout.of_shard << layout.shards.bits;
+  layout.buckets = std::bit_ceil(u64{layout.shards.entries}) << layout.shards.bits;
   layout.element = XG_PROGRAM_ELEMENT_KEY + (map.key_bytes + 3) / 4;
-  layout.header = XG_PROGRAM_LENGTHS;
+  layout.header = u64{XG_PROGRAM_LENGTHS} << layout.shards.bits;
   if (map.type == BPF_MAP_TYPE_LPM_TRIE) {
     const u32 longest = (map.key_bytes - 4) * 8;
     layout.header += longest + 1 + longest / 32 + 1;
@@ -132,7 +138,7 @@ class Builder {
   std::string add(u32 number) {
     const Map& map = maps_[number];
     if (auto why = why_not(map); !why.empty()) return why;
-    const Layout layout = layout_of(map, settings_.queues);
+    const Layout layout = layout_of(map, settings_.queues, settings_.by_key);
     const u64 words = layout.words(), before = made.state.size();
     if (words > kMostBytes / 4 || before + words > kMostBytes / 4)
       return fmt::format("the map {} has {} bytes: devices have 1 GiB for all maps", map.name, words * 4);
@@ -159,14 +165,20 @@ class Builder {
     record[XG_PROGRAM_MAP_FREE] = static_cast<u32>(list);
     record[XG_PROGRAM_MAP_VALUES] = static_cast<u32>(values);
     record[XG_PROGRAM_MAP_STRIDE] = static_cast<u32>(layout.stride);
-    record[XG_PROGRAM_MAP_BUCKET_MASK] = static_cast<u32>(layout.buckets) - 1;
+    record[XG_PROGRAM_MAP_BUCKET_MASK] = static_cast<u32>(layout.buckets >> layout.shards.bits) - 1;
+    record[XG_PROGRAM_MAP_SHARD_SHIFT] = 32 - layout.shards.bits;
+    record[XG_PROGRAM_MAP_SHARD_SLOTS] = static_cast<u32>(layout.of_shard);
+    record[XG_PROGRAM_MAP_SHARD_ENTRIES] = layout.shards.entries;
     record[XG_PROGRAM_MAP_ELEMENT_WORDS] = static_cast<u32>(layout.element);
     pages_.resize(pages_.size() + (layout.slots * layout.queues + kPage - 1) / kPage, number);
     if (layout.is_table) {
-      made.state[before + XG_PROGRAM_UNUSED] = static_cast<u32>(layout.slots);
-      // The first one is taken first.
-      for (u32 slot = 0; slot < layout.slots; ++slot)
-        made.state[list + slot] = static_cast<u32>(layout.slots) - 1 - slot;
+      for (u64 first = 0, header = before; first < layout.slots;
+           first += layout.of_shard, header += XG_PROGRAM_LENGTHS) {
+        made.state[header + XG_PROGRAM_UNUSED] = static_cast<u32>(layout.of_shard);
+        // The first one is taken first.
+        for (u64 slot = 0; slot < layout.of_shard; ++slot)
+          made.state[list + first + slot] = static_cast<u32>(first + layout.of_shard - 1 - slot);
+      }
     } else if (map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY) {
       // Values stand one after the other in the contents, with nothing in between.
       for (u64 slot = 0; slot < map.entries && slot * map.value_bytes < map.contents.size(); ++slot)

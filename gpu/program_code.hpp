@@ -33,6 +33,8 @@ struct ImageSettings {
   // Of the set's only program, which is run side by side; it outlives the call. nullptr: programs run one
   // after the other.
   const Counts* counts = nullptr;
+  // Packets are ordered by the key of its LRU hashes: these are sharded (gpu/program_shards.hpp).
+  bool by_key = false;
 };
 
 // Programs that share the first one's maps, which each of them has all of, and may call each other's tails;

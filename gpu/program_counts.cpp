@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpu/program_bits.hpp"
+#include "gpu/program_keys.hpp"
 
 namespace xdpgpu::gpu::programs {
 namespace {
@@ -100,9 +101,8 @@ class Follower {
 
   Taken follow() {
     if (program_.maps.size() > 64) return no("it has more than 64 maps");
-    for (const Map& map : program_.maps)
-      if (map.type == BPF_MAP_TYPE_LRU_HASH)
-        return no(fmt::format("a look-up in the map {}, an LRU hash, changes its order", map.name));
+    for (u32 map = 0; map < program_.maps.size(); ++map)
+      if (program_.maps[map].type == BPF_MAP_TYPE_LRU_HASH) ordered_ |= u64{1} << map;
     if (static_cast<std::size_t>(std::count(leaders_.begin(), leaders_.end(), true)) > kMostPlaces)
       return no("it has too many jumps to be followed");
     // What is found out about one way may change what is so on another: until nothing is new.
@@ -117,6 +117,7 @@ class Follower {
     }
     if (news_) return no("it is too large to be followed");
     if (!why_.empty()) return no(why_);
+    if (auto why = why_no_key(program_, keyed_calls_, stack_writes_); !why.empty()) return no(why);
     return settled();
   }
 
@@ -138,6 +139,13 @@ class Follower {
     Taken taken{Taking::counting, "it changes its maps by additions alone, and reads no bit that they change",
                 counts_};
     for (const auto& [map, offset, width] : counted_) taken.counted.push_back({map, offset, width});
+    u64 keyed = 0;
+    for (const KeyedCall& call : keyed_calls_) keyed |= call.maps;
+    if (keyed == 0) return taken;
+    for_each_map(keyed, [&](u32 map) { taken.keyed.push_back(map); });
+    taken.how = Taking::by_key;
+    taken.why = fmt::format("it looks into {} by one key alone, and only counts in others",
+                            std::has_single_bit(keyed) ? names(keyed) : "its LRU hashes");
     return taken;
   }
 
@@ -502,6 +510,7 @@ class Follower {
 
   Value of_value(const Value& base, i64 low, i64 high, u32 width) {
     Bits bits = cut_bits(Bits::unknown(), width * 8);
+    if ((base.maps & ordered_) != 0) return number(bits);
     bits.shaky = shaky(base.maps, low, high, width) & bits.mask;
     Value loaded = number(bits);
     if (low != high || low < 0 || low % width != 0 || (width != 4 && width != 8)) return loaded;
@@ -587,6 +596,7 @@ class Follower {
         refuse(fmt::format("instruction {} stores to an address that is not known beforehand", at_));
         return false;
     }
+    if ((base.maps & ordered_) != 0) return store_ordered(i, base, what);
     if (base.low != base.high) {
       refuse(fmt::format("instruction {} stores to {} at a place that is not known beforehand", at_,
                          names(base.maps)));
@@ -596,7 +606,26 @@ class Follower {
     return true;
   }
 
+  // Whatever it does to the value of an LRU hash: packets of its key see it in their order.
+  bool store_ordered(const Instruction& i, const Value& base, const Value& what) {
+    if ((base.maps & ~ordered_) != 0) {
+      refuse(fmt::format("instruction {} stores to one of several maps, not all of them LRU hashes", at_));
+      return false;
+    }
+    if (BPF_CLASS(i.opcode) == BPF_STX && BPF_MODE(i.opcode) == BPF_ATOMIC) {
+      const bool exchanges = i.immediate == BPF_CMPXCHG;
+      const u64 shaky = what.shaky() | (exchanges ? reg(0).shaky() : 0);
+      if (exchanges)
+        reg(0) = number(Bits::unknown());
+      else if ((i.immediate & BPF_FETCH) != 0)
+        reg(i.source) = number(Bits::unknown());
+      return holds_still(shaky, "changes an LRU hash by");
+    }
+    return holds_still(what.shaky(), "writes to an LRU hash");
+  }
+
   void put_on_stack(i64 low, u32 width, const Value& what) {
+    if (ordered_ != 0) stack_writes_.insert({at_, low, width});
     const u64 from = static_cast<u64>(low + 512), slot = from / 8, by = from % 8;
     if (by == 0 && width == 8) {
       stack_slot(slot) = what;
@@ -727,10 +756,15 @@ class Follower {
       }
       case BPF_FUNC_map_update_elem:
       case BPF_FUNC_map_delete_elem:
-        refuse(fmt::format(
-            "instruction {} {} a map", at_,
-            i.immediate == BPF_FUNC_map_update_elem ? "updates an entry of" : "deletes an entry of"));
-        return false;
+        if (!changed_entry(i.immediate == BPF_FUNC_map_update_elem)) return false;
+        break;
+      case BPF_FUNC_redirect:
+        if (!holds_still(reg(1).shaky() | reg(2).shaky(), "gives a helper")) return false;
+        break;
+      case BPF_FUNC_redirect_map:
+        // What programs redirect by they do not change.
+        if (!holds_still(reg(1).shaky() | reg(2).shaky() | reg(3).shaky(), "gives a helper")) return false;
+        break;
       case BPF_FUNC_csum_diff:
         if (!reads(reg(1), 512, reg(2)) || !reads(reg(3), 512, reg(4)) ||
             !holds_still(reg(2).shaky() | reg(4).shaky() | reg(5).shaky(), "gives a helper"))
@@ -782,15 +816,44 @@ class Follower {
     return true;
   }
 
+  bool changed_entry(bool updates) {
+    const Value map = reg(1);
+    if (map.kind != Kind::map || (map.maps & ~ordered_) != 0) {
+      refuse(fmt::format("instruction {} {} a map", at_,
+                         updates ? "updates an entry of" : "deletes an entry of"));
+      return false;
+    }
+    u32 bytes = 0;
+    for_each_map(map.maps, [&](u32 one) { bytes = std::max(bytes, program_.maps[one].value_bytes); });
+    if (updates &&
+        (!reads(reg(3), bytes, number(Bits::known(bytes))) || !holds_still(reg(4).shaky(), "gives a helper")))
+      return false;
+    return comes_by_key(map, true);
+  }
+  // The helper's key has to hold still, and to stand at a known place of the stack where the map is ordered.
+  bool comes_by_key(const Value& map, bool changes) {
+    u32 bytes = 0;
+    for_each_map(map.maps, [&](u32 one) { bytes = std::max(bytes, program_.maps[one].key_bytes); });
+    const Value key = reg(2);
+    if (!reads(key, bytes, number(Bits::known(bytes)))) return false;
+    if ((map.maps & ordered_) == 0) return true;
+    if (key.kind != Kind::stack || (map.maps & ~ordered_) != 0) {
+      refuse(
+          fmt::format("instruction {} looks into {}, an LRU hash, by a key that does not stand on its stack",
+                      at_, names(map.maps)));
+      return false;
+    }
+    keyed_calls_.insert({at_, map.maps, key.low, changes});
+    return true;
+  }
+
   std::optional<Value> looked_up() {
     const Value map = reg(1);
     if (map.kind != Kind::map) {
       refuse(fmt::format("instruction {} looks up in a map that is not known beforehand", at_));
       return std::nullopt;
     }
-    u32 key = 0;
-    for_each_map(map.maps, [&](u32 one) { key = std::max(key, program_.maps[one].key_bytes); });
-    if (!reads(reg(2), key, number(Bits::known(key)))) return std::nullopt;
+    if (!comes_by_key(map, false)) return std::nullopt;
     // Its name is the new one's from now on.
     const u64 found = found_by(at_);
     state_.each([&](Value& one) {
@@ -832,6 +895,7 @@ class Follower {
   const Program& program_;
   const std::vector<Instruction>& code_;
   std::vector<bool> leaders_, is_second_;
+  u64 ordered_ = 0;  // a bit each: LRU hashes
   std::size_t work_ = 0;
   bool gave_up_ = false;
 
@@ -839,6 +903,8 @@ class Follower {
   bool news_ = false;
   std::map<std::pair<u32, i64>, u32> changing_;  // by map and byte, four bytes each: the bits
   std::set<Where> counted_, stored_;
+  std::set<KeyedCall> keyed_calls_;
+  std::set<StackWrite> stack_writes_;
   std::vector<u32> group_;  // of loads that have one place
 
   // In this one.

@@ -12,6 +12,9 @@
 //     value = bpf_map_lookup_elem(&map, &key);
 //     if (value && (*value & 3) == 3) *value += 64;   // bits 6 to 63 change, 0 and 1 are read
 //
+// Packets of a program that has LRU hashes beside that, and looks into them by one key, are ordered by it
+// (gpu/program_keys.hpp): what it does to the values that it finds there is nobody else's business.
+//
 // All paths are followed, with what is known of each register and of the stack: which bits of a number are
 // known, which may hang on counts, what of a value was loaded and what has been added to it since, where a
 // pointer points. What cannot be followed is no count.
@@ -39,6 +42,7 @@ struct Counts {
 enum class Taking {
   side_by_side,  // it changes no map
   counting,      // it only counts in maps: side by side, too
+  by_key,        // side by side, but for those of one key of its LRU hashes; it only counts in other maps
   in_order,      // one packet after the other
 };
 
@@ -52,8 +56,10 @@ struct Taken {
   Taking how = Taking::in_order;
   std::string why;  // as the end of a sentence: "it changes no map"
   Counts counts;    // where it counts
-  // What it adds to, then: all that it changes of its maps.
+  // What it adds to, then: all that it changes of its maps, but for the keyed ones.
   std::vector<CountedBytes> counted{};
+  // Those by whose key packets are ordered, by number.
+  std::vector<u32> keyed{};
 };
 
 // Whether it may change some map. A store through anything but the stack's own register may be to a value.

@@ -77,6 +77,8 @@ const char* taken_as(gpu::programs::Taking how) {
       return "changes no map";
     case gpu::programs::Taking::counting:
       return "counts in its maps";
+    case gpu::programs::Taking::by_key:
+      return "ordered by key";
     case gpu::programs::Taking::in_order:
       break;
   }

@@ -71,8 +71,10 @@ class CpuDevice final : public Device {
     if (loaded == nullptr) return tl::unexpected(fmt::format("generation {} is not loaded", generation));
     if (auto checked = check_state_range(*loaded->pipelines, table, 0, 0); !checked) return checked;
     Table& words = *loaded->tables[table];
-    shared_.sets.keep_off(words.data(), loaded->pipelines->states()[table].entries / XG_WAYS,
-                          [&] { edit(words); });
+    // The packets of a program may be of any set, whatever its table has.
+    const StateSpec& spec = loaded->pipelines->states()[table];
+    const u64 sets = spec.first_words != 0 ? SetLocks::kAll : spec.entries / XG_WAYS;
+    shared_.sets.keep_off(words.data(), sets, [&] { edit(words); });
     return {};
   }
   void unload(u32 generation) noexcept override { shared_.generations.remove(generation); }

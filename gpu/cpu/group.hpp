@@ -121,7 +121,8 @@ class Group {
 
   // Who is at the set may be writing: what is seen here is only a guess of where to look next.
   void fetch_entry(const Packet& packet) const {
-    if (packet.touch.tag == XG_UNTRACKED) return;
+    // A program has no sets there.
+    if (packet.touch.tag == XG_UNTRACKED || xg_stage_runs_programs(packet.way.kind)) return;
     const xg_state state = xg_state_of(batch_, packet.way.body);
     const u32 set = xg_set_at(packet.touch.set);
     const u32 body = packet.way.body;

@@ -49,7 +49,9 @@ class SetLocks {
     return brought;
   }
 
-  // Does `what` while no packet is at a table of so many sets. Any thread that is at no set.
+  // Does `what` while no packet is at a table of so many sets, or is ahead of a program's. Any thread that is
+  // at no set.
+  static constexpr u64 kAll = ~u64{0};
   template <class What>
   void keep_off(const u32* table, u64 sets, What&& what) noexcept {
     const std::lock_guard lock(keeping_off_);

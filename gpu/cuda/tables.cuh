@@ -421,7 +421,9 @@ class Together {
 
 // Brings a packet's set nearer while the block waits for the others.
 __device__ inline void fetch_set(const xg_batch& batch, u32 body, const xg_touch& touch) {
-  const u32* set = xg_state_of(batch, body).v + xg_set_at(touch.set);
+  // A program has no sets there.
+  const u32* set =
+      xg_state_of(batch, body).v + xg_set_at(touch.set & (batch.image.v[body + XG_BODY_SETS] - 1u));
   asm volatile("prefetch.global.L2 [%0];" ::"l"(set));
   asm volatile("prefetch.global.L2 [%0];" ::"l"(set + 8));
 }

@@ -10,6 +10,9 @@
 #include <functional>
 #include <optional>
 
+#include "gpu/program_shards.hpp"
+#include "maps/hash.h"
+
 namespace xdpgpu::gpu::reference {
 namespace {
 
@@ -83,10 +86,32 @@ class Array : public ProgramMap {
   std::map<u32, Values> entries_;
 };
 
+// The lower half of SipHash-1-3 of a key's words, of 32 bits, and their number.
+u32 hash_of(std::span<const u8> key, const std::array<u64, 2>& by) {
+  Bytes padded(key.begin(), key.end());
+  const std::size_t words = (padded.size() + 3) / 4;
+  padded.resize((words + 1) / 2 * 8);
+  XG_SIP_BEGIN(by[0], by[1]);
+  for (std::size_t at = 0; at < padded.size(); at += 8) {
+    u64 word = 0;
+    std::memcpy(&word, &padded[at], sizeof(word));
+    XG_SIP_WORD(word);
+  }
+  const u64 last = u64{words} << 56;
+  XG_SIP_WORD(last);
+  XG_SIP_END();
+  return static_cast<u32>(v0 ^ v1 ^ v2 ^ v3);
+}
+
 // BPF_MAP_TYPE_HASH, BPF_MAP_TYPE_PERCPU_HASH, BPF_MAP_TYPE_LRU_HASH.
 class Hash : public ProgramMap {
  public:
-  using ProgramMap::ProgramMap;
+  explicit Hash(programs::Map settings, const std::array<u64, 2>* sharded_by)
+      : ProgramMap(std::move(settings)),
+        shards_(sharded_by != nullptr ? programs::shards_of(this->settings())
+                                      : programs::Shards{0, this->settings().entries}) {
+    if (sharded_by != nullptr) sharded_by_ = *sharded_by;
+  }
 
   Value look_up(std::span<const u8> key, u32 queue) override {
     const auto at = entries_.find(Bytes(key.begin(), key.end()));
@@ -104,10 +129,11 @@ class Hash : public ProgramMap {
     if (is_new && flags == BPF_EXIST) return -ENOENT;
     if (!is_new && flags == BPF_NOEXIST) return -EEXIST;
     if (is_new) {
-      if (entries_.size() >= settings().entries) {
-        if (!lru()) return -E2BIG;
-        entries_.erase(by_use_.begin()->second);
-        by_use_.erase(by_use_.begin());
+      if (lru() && by_use(key).size() >= shards_.entries) {
+        entries_.erase(by_use(key).begin()->second);
+        by_use(key).erase(by_use(key).begin());
+      } else if (!lru() && entries_.size() >= settings().entries) {
+        return -E2BIG;
       }
       at = entries_.try_emplace(Bytes(key.begin(), key.end())).first;
     }
@@ -124,7 +150,7 @@ class Hash : public ProgramMap {
   int erase(std::span<const u8> key) override {
     const auto at = entries_.find(Bytes(key.begin(), key.end()));
     if (at == entries_.end()) return -ENOENT;
-    by_use_.erase(at->second.used);
+    if (lru()) by_use(key).erase(at->second.used);
     entries_.erase(at);
     return 0;
   }
@@ -145,13 +171,19 @@ class Hash : public ProgramMap {
 
   void use(std::pair<const Bytes, Entry>& entry) {
     if (!lru()) return;
-    by_use_.erase(entry.second.used);
+    by_use(entry.first).erase(entry.second.used);
     entry.second.used = ++uses_;
-    by_use_[uses_] = entry.first;
+    by_use(entry.first)[uses_] = entry.first;
+  }
+  // Keys of the same shard, by when they were used.
+  std::map<u64, Bytes>& by_use(std::span<const u8> key) {
+    return by_use_[shards_.bits == 0 ? 0 : hash_of(key, sharded_by_) >> (32 - shards_.bits)];
   }
 
+  programs::Shards shards_;
+  std::array<u64, 2> sharded_by_{};
   std::map<Bytes, Entry> entries_;
-  std::map<u64, Bytes> by_use_;
+  std::map<u32, std::map<u64, Bytes>> by_use_;  // by shard
   u64 uses_ = 0;
 };
 
@@ -350,7 +382,7 @@ bool ProgramMap::per_queue() const {
   return settings_.type == BPF_MAP_TYPE_PERCPU_ARRAY || settings_.type == BPF_MAP_TYPE_PERCPU_HASH;
 }
 
-std::shared_ptr<ProgramMap> ProgramMap::of(const programs::Map& map) {
+std::shared_ptr<ProgramMap> ProgramMap::of(const programs::Map& map, const std::array<u64, 2>* sharded_by) {
   if (map.type == BPF_MAP_TYPE_RINGBUF)
     return map.entries >= 4096 && std::has_single_bit(map.entries) && map.key_bytes == 0 &&
                    map.value_bytes == 0
@@ -368,7 +400,7 @@ std::shared_ptr<ProgramMap> ProgramMap::of(const programs::Map& map) {
     case BPF_MAP_TYPE_HASH:
     case BPF_MAP_TYPE_PERCPU_HASH:
     case BPF_MAP_TYPE_LRU_HASH:
-      return std::make_shared<Hash>(map);
+      return std::make_shared<Hash>(map, sharded_by);
     case BPF_MAP_TYPE_LPM_TRIE:
       return map.key_bytes > 4 && map.key_bytes <= 4 + 256 ? std::make_shared<Trie>(map) : nullptr;
     case BPF_MAP_TYPE_DEVMAP:
@@ -386,8 +418,8 @@ std::shared_ptr<ProgramMap> ProgramMap::of(const programs::Map& map) {
   }
 }
 
-ProgramMaps::ProgramMaps(const std::vector<programs::Map>& maps) {
-  for (const programs::Map& map : maps) maps_.push_back(ProgramMap::of(map));
+ProgramMaps::ProgramMaps(const std::vector<programs::Map>& maps, const std::array<u64, 2>* sharded_by) {
+  for (const programs::Map& map : maps) maps_.push_back(ProgramMap::of(map, sharded_by));
 }
 
 }  // namespace xdpgpu::gpu::reference

@@ -5,12 +5,13 @@
 //
 //   * A per-CPU map has a value per receive queue. Nothing adds them up: who reads them does.
 //   * An LRU hash that is full and gets another key loses the entry that was neither looked up by a program
-//   nor
-//     updated for the longest time, exactly. The kernel's choice is near that.
+//     nor updated for the longest time, exactly. The kernel's choice is near that. One that is sharded
+//     (gpu/program_shards.hpp) does so shard by shard.
 //   * A value that an update replaces or a deletion takes away stays what it was for the program that holds a
 //     pointer to it, to the end of its run. The kernel may give its memory to another entry before.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <span>
@@ -33,8 +34,10 @@ struct ProgramEntry {
 
 class ProgramMap {
  public:
-  // Null: a type that we do not have, or sizes that make no sense for it.
-  static std::shared_ptr<ProgramMap> of(const programs::Map& map);
+  // Null: a type that we do not have, or sizes that make no sense for it. `sharded_by`: the key of the hash
+  // by which LRU hashes are sharded; nullptr: they are not.
+  static std::shared_ptr<ProgramMap> of(const programs::Map& map,
+                                        const std::array<u64, 2>* sharded_by = nullptr);
   explicit ProgramMap(programs::Map settings) : settings_(std::move(settings)) {}
   virtual ~ProgramMap() = default;
 
@@ -69,8 +72,9 @@ class ProgramMap {
 
 class ProgramMaps {
  public:
-  // Empty maps of these settings, numbered as they are.
-  explicit ProgramMaps(const std::vector<programs::Map>& maps);
+  // Empty maps of these settings, numbered as they are. sharded_by: as of ProgramMap::of(); it is not kept.
+  explicit ProgramMaps(const std::vector<programs::Map>& maps,
+                       const std::array<u64, 2>* sharded_by = nullptr);
 
   u32 size() const { return static_cast<u32>(maps_.size()); }
   // Null: there is none of that number, or ProgramMap::of() knows no such map.

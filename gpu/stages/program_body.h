@@ -25,6 +25,9 @@
 #define XG_PROGRAM_BODY_EVENTS 25u /* not 0: it may put something out, of its pipeline's programs alone */
 /* -> the body of the stage whose routes it looks up (gpu/stages/forward_body.h); 0: there is none. */
 #define XG_PROGRAM_BODY_ROUTES 26u
-#define XG_PROGRAM_BODY_WORDS 27u
+/* Its packets are ordered by a key: so many of the highest bits of its hash say by which set; 0: they are
+ * all of one. */
+#define XG_PROGRAM_BODY_KEY_BITS 27u
+#define XG_PROGRAM_BODY_WORDS 28u
 
 #endif

@@ -181,7 +181,7 @@ XG_SELDOM u64 xg_program_put_out(XG_PROGRAM_MACHINE, u32 operation) {
   const u64 answer = xg_program_output_answer(XG_PROGRAM_IT, operation, map, bytes, asked);
   if (answer != u64(0)) return answer;
   m.has_event = 1u;
-  if (!XG_IS_THERE(m.event)) return u64(0);
+  if (!XG_IS_THERE(m.event) || m.seeks_key != 0u) return u64(0);
   m.event.v[0] = XG_QUAD(map | bytes << 16, asked, 0u, 0u);
   for (u32 done = 0u; done < bytes; done += 16u) {
     const u32 left = bytes - done;
@@ -195,6 +195,13 @@ XG_SELDOM u64 xg_program_put_out(XG_PROGRAM_MACHINE, u32 operation) {
   }
   return u64(0);
 }
+/* Whether a run that seeks its key has found it: this map's. */
+XG_FN bool xg_program_key_found(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_key) key) {
+  if (m.seeks_key == 0u || !xg_program_is_sharded(XG_PROGRAM_IT, map)) return false;
+  m.key_hash = xg_program_hash(XG_PROGRAM_IT, key);
+  m.fault = XG_PROGRAM_KEY_FOUND;
+  return true;
+}
 XG_SELDOM u64 xg_program_look_up(XG_PROGRAM_MACHINE) {
   u32 map = 0u;
   xg_program_place place;
@@ -207,6 +214,7 @@ XG_SELDOM u64 xg_program_look_up(XG_PROGRAM_MACHINE) {
                          xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY), place))
     return u64(0);
   const xg_program_key key = xg_program_key_of(XG_PROGRAM_IT, map, place);
+  if (xg_program_key_found(XG_PROGRAM_IT, map, key)) return u64(0);
   return xg_program_get(XG_PROGRAM_IT, map, key);
 }
 XG_SELDOM u64 xg_program_change(XG_PROGRAM_MACHINE, bool erases) {
@@ -221,6 +229,7 @@ XG_SELDOM u64 xg_program_change(XG_PROGRAM_MACHINE, bool erases) {
                          xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY), key_place))
     return u64(0);
   const xg_program_key key = xg_program_key_of(XG_PROGRAM_IT, map, key_place);
+  if (xg_program_key_found(XG_PROGRAM_IT, map, key)) return u64(0);
   if (erases) return xg_program_drop(XG_PROGRAM_IT, map, key);
   if (!xg_program_buffer(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[3],
                          xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_VALUE), value))

@@ -128,10 +128,9 @@ XG_FN u64 xg_program_put_index(XG_PROGRAM_MACHINE, u32 map, u32 type, u32 index,
   return u64(0);
 }
 
-/* An LRU hash loses the element that was used before all others. */
-XG_FN void xg_program_evict(XG_PROGRAM_MACHINE, u32 map) {
-  const u32 oldest =
-      m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_OLDEST];
+/* A shard of an LRU hash loses the element that was used before all others in it. */
+XG_FN void xg_program_evict(XG_PROGRAM_MACHINE, u32 map, u32 shard) {
+  const u32 oldest = m.state.v[xg_program_header(XG_PROGRAM_IT, map, shard) + XG_PROGRAM_OLDEST];
   if (oldest == 0u) return;
   xg_program_place place;
   place.memory = XG_PROGRAM_IN_STATE;
@@ -152,6 +151,7 @@ XG_SELDOM u64 xg_program_put(XG_PROGRAM_MACHINE, u32 map, xg_program_key key, xg
       (of_devices && xg_program_read(XG_PROGRAM_IT, value, 4u) == u64(0)))
     return xg_program_error(XG_PROGRAM_EINVAL);
   const xg_program_found found = xg_program_seek(XG_PROGRAM_IT, map, key);
+  m.key_hash = found.hash;
   if (found.slot != 0u && flags == u64(XG_PROGRAM_NOEXIST)) return xg_program_error(XG_PROGRAM_EEXIST);
   if (found.slot == 0u && flags == u64(XG_PROGRAM_EXIST) && !of_devices)
     return xg_program_error(XG_PROGRAM_ENOENT);
@@ -163,17 +163,15 @@ XG_SELDOM u64 xg_program_put(XG_PROGRAM_MACHINE, u32 map, xg_program_key key, xg
   if (slot != 0u) {
     xg_program_remove(XG_PROGRAM_IT, map, found);
   } else {
-    if (m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_USED] >=
-        xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ENTRIES)) {
-      if (type == XG_PROGRAM_TRIE) return xg_program_error(XG_PROGRAM_ENOSPC);
-      if (type != XG_PROGRAM_LRU_HASH) return xg_program_error(XG_PROGRAM_E2BIG);
-    }
+    const u32 shard = xg_program_shard(XG_PROGRAM_IT, map, found.hash);
+    const bool is_full = m.state.v[xg_program_header(XG_PROGRAM_IT, map, shard) + XG_PROGRAM_USED] >=
+                         xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_ENTRIES);
+    if (is_full && type == XG_PROGRAM_TRIE) return xg_program_error(XG_PROGRAM_ENOSPC);
+    if (is_full && type != XG_PROGRAM_LRU_HASH) return xg_program_error(XG_PROGRAM_E2BIG);
     if (found.chain >= XG_PROGRAM_CHAIN) return xg_program_error(XG_PROGRAM_ENOMEM);
-    if (m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_USED] >=
-        xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ENTRIES))
-      xg_program_evict(XG_PROGRAM_IT, map);
+    if (is_full) xg_program_evict(XG_PROGRAM_IT, map, shard);
   }
-  slot = xg_program_insert(XG_PROGRAM_IT, map, key, found.bucket);
+  slot = xg_program_insert(XG_PROGRAM_IT, map, key, found.hash, found.bucket);
   if (slot == 0u) return xg_program_error(XG_PROGRAM_ENOMEM);
   xg_program_set_value(XG_PROGRAM_IT, map, slot - 1u + xg_program_queue_slots(XG_PROGRAM_IT, map), value);
   return u64(0);
@@ -186,6 +184,7 @@ XG_SELDOM u64 xg_program_drop(XG_PROGRAM_MACHINE, u32 map, xg_program_key key) {
     if (key.is_prefix != 0u && key.first > xg_program_longest(key))
       return xg_program_error(XG_PROGRAM_EINVAL);
     const xg_program_found found = xg_program_seek(XG_PROGRAM_IT, map, key);
+    m.key_hash = found.hash;
     if (found.slot == 0u) return xg_program_error(XG_PROGRAM_ENOENT);
     xg_program_remove(XG_PROGRAM_IT, map, found);
     return u64(0);

@@ -21,22 +21,30 @@
  * The others are a table of elements. Their values have the elements' numbers, those of a per-CPU hash once
  * for each queue:
  *
- *   header    XG_PROGRAM_USED, how many are in the map; XG_PROGRAM_UNUSED, how many are free;
- * XG_PROGRAM_WAITING, how many wait; XG_PROGRAM_OLDEST and XG_PROGRAM_NEWEST, of an LRU hash. Behind them, of
- * a trie: how many prefixes there are of each length from 0 bits on, and a bit for each length that there is,
- * the longest one's first buckets   the first element's slot elements  XG_PROGRAM_NEXT in its bucket;
- * XG_PROGRAM_OLDER and XG_PROGRAM_NEWER of an LRU hash; XG_PROGRAM_STANDING, whether it is free, in the map,
- * or waits; the key, as it was given, and 0 behind it free      the slots of free elements; those that wait
- * stand at the end, the last one first
+ *   headers   of each shard: XG_PROGRAM_USED, how many are in the map; XG_PROGRAM_UNUSED, how many are free;
+ *             XG_PROGRAM_WAITING, how many wait; XG_PROGRAM_OLDEST and XG_PROGRAM_NEWEST, of an LRU hash.
+ *             Behind them, of a trie: how many prefixes there are of each length from 0 bits on, and a bit
+ *             for each length that there is, the longest one's first
+ *   buckets   the first element's slot
+ *   elements  XG_PROGRAM_NEXT in its bucket; XG_PROGRAM_OLDER and XG_PROGRAM_NEWER of an LRU hash;
+ *             XG_PROGRAM_STANDING, whether it is free, in the map, or waits; the key, as it was given, and 0
+ *             behind it
+ *   free      the slots of free elements, each shard's own; those that wait stand at the end, the last one
+ *             first
  *
  * A key's bucket is its hash's. Which keys meet in one cannot be known without the hash's key. A bucket takes
  * XG_PROGRAM_CHAIN elements, which no more than one in 10^80 fills by chance; then an update answers -ENOMEM.
  * A trie looks for a prefix once for each length that there is.
  *
+ * A map has one shard, but for an LRU hash by whose key packets are ordered (gpu/program_shards.hpp). There
+ * each shard is a map of its own, with its buckets, elements and order: a hash's highest bits say whose a key
+ * is. A run changes one shard of each such map, so those of different shards need not wait for each other.
+ *
  * An element that is deleted, or whose value an update replaces, waits to the end of the packet's run: a
- * program that has its value's address still reads it. Of a map there are XG_PROGRAM_SPARE elements more than
- * entries. When all free ones are used up, those that no register and no word of a stack points to are free
- * again: there are not as many places for pointers as spare elements, so there is always one.
+ * program that has its value's address still reads it. A shard has some elements more than may be in it at
+ * once: XG_PROGRAM_SPARE, which are more than there are places for pointers; one of several has
+ * programs::kShardSpare, and a run lets fewer wait. When all free ones are used up, those that no register
+ * and no word of a stack points to are free again: so there is always one.
  */
 #ifndef XDPGPU_STAGES_PROGRAM_MAPS_H
 #define XDPGPU_STAGES_PROGRAM_MAPS_H
@@ -44,7 +52,7 @@
 #include "gpu/stages/program_memory.h"
 #include "maps/hash.h"
 
-#define XG_PROGRAM_STATE_LAYOUT 1u
+#define XG_PROGRAM_STATE_LAYOUT 2u
 #define XG_PROGRAM_STATE_KEY 2u
 #define XG_PROGRAM_STATE_WORDS 8u
 
@@ -98,6 +106,7 @@ XG_RECORD(xg_program_key) {
 /* An element, or none; and where it is in its bucket. */
 XG_RECORD(xg_program_found) {
   u32 slot;   /* + 1; 0: there is none */
+  u32 hash;   /* of the key */
   u32 bucket; /* place of the first one's word */
   u32 before; /* slot + 1 of the element in front of it; 0: it is the first one */
   u32 chain;  /* how many were looked at */
@@ -115,6 +124,24 @@ XG_FN bool xg_program_gives_values(u32 type) {
 XG_FN u32 xg_program_element(XG_PROGRAM_MACHINE_READ, u32 map, u32 slot) {
   return xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ELEMENTS) +
          slot * xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ELEMENT_WORDS);
+}
+
+/* Of a hash: its shard; where that shard's words begin; of an element: its shard. */
+XG_FN u32 xg_program_shard(XG_PROGRAM_MACHINE_READ, u32 map, u32 hash) {
+  return xg_program_low(u64(hash) >> xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_SHIFT));
+}
+XG_FN u32 xg_program_header(XG_PROGRAM_MACHINE_READ, u32 map, u32 shard) {
+  return xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER) + shard * XG_PROGRAM_LENGTHS;
+}
+XG_FN u32 xg_program_free_list(XG_PROGRAM_MACHINE_READ, u32 map, u32 shard) {
+  return xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FREE) +
+         shard * xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_SLOTS);
+}
+XG_FN u32 xg_program_shard_of(XG_PROGRAM_MACHINE_READ, u32 map, u32 slot) {
+  return slot / xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_SLOTS);
+}
+XG_FN bool xg_program_is_sharded(XG_PROGRAM_MACHINE_READ, u32 map) {
+  return xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_SHIFT) != 32u;
 }
 
 /* Those bits of a key's word that count. A prefix's first bit is its first byte's highest. */
@@ -144,7 +171,8 @@ XG_FN u32 xg_program_key_words(XG_IN(xg_program_key) key) {
   return key.is_prefix != 0u ? 1u + (key.first + 31u) / 32u : (key.bytes + 3u) / 4u;
 }
 
-XG_FN u32 xg_program_hash(XG_PROGRAM_MACHINE_READ, u32 map, XG_IN(xg_program_key) key) {
+/* The same of a key in each map: so packets that are ordered by it are so for all of them. */
+XG_FN u32 xg_program_hash(XG_PROGRAM_MACHINE_READ, XG_IN(xg_program_key) key) {
   const u64 k0 = (u64(m.state.v[XG_PROGRAM_STATE_KEY + 1u]) << 32) | u64(m.state.v[XG_PROGRAM_STATE_KEY]);
   const u64 k1 =
       (u64(m.state.v[XG_PROGRAM_STATE_KEY + 3u]) << 32) | u64(m.state.v[XG_PROGRAM_STATE_KEY + 2u]);
@@ -157,8 +185,7 @@ XG_FN u32 xg_program_hash(XG_PROGRAM_MACHINE_READ, u32 map, XG_IN(xg_program_key
     if (i + 1u < words) word |= u64(xg_program_key_word(XG_PROGRAM_IT, key, i + 1u)) << 32;
     XG_SIP_WORD(word);
   }
-  /* Maps have hashes of their own, too. */
-  const u64 last = (u64(words) << 56) | u64(map);
+  const u64 last = u64(words) << 56;
   XG_SIP_WORD(last);
   XG_SIP_END();
   return xg_program_low(v0 ^ v1 ^ v2 ^ v3);
@@ -166,9 +193,10 @@ XG_FN u32 xg_program_hash(XG_PROGRAM_MACHINE_READ, u32 map, XG_IN(xg_program_key
 
 XG_SELDOM xg_program_found xg_program_seek(XG_PROGRAM_MACHINE_READ, u32 map, XG_IN(xg_program_key) key) {
   xg_program_found found;
+  const u32 mask = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_BUCKET_MASK);
+  found.hash = xg_program_hash(XG_PROGRAM_IT, key);
   found.bucket = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_BUCKETS) +
-                 (xg_program_hash(XG_PROGRAM_IT, map, key) &
-                  xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_BUCKET_MASK));
+                 xg_program_shard(XG_PROGRAM_IT, map, found.hash) * (mask + 1u) + (found.hash & mask);
   found.before = 0u;
   found.chain = 0u;
   found.slot = m.state.v[found.bucket];
@@ -195,7 +223,7 @@ XG_SELDOM xg_program_found xg_program_seek(XG_PROGRAM_MACHINE_READ, u32 map, XG_
 
 /* An LRU hash's order: takes an element out of it, puts one at its end. */
 XG_FN void xg_program_unlink(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
-  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
+  const u32 header = xg_program_header(XG_PROGRAM_IT, map, xg_program_shard_of(XG_PROGRAM_IT, map, slot));
   const u32 element = xg_program_element(XG_PROGRAM_IT, map, slot);
   const u32 older = m.state.v[element + XG_PROGRAM_OLDER], newer = m.state.v[element + XG_PROGRAM_NEWER];
   if (older == 0u)
@@ -208,7 +236,7 @@ XG_FN void xg_program_unlink(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
     m.state.v[xg_program_element(XG_PROGRAM_IT, map, newer - 1u) + XG_PROGRAM_OLDER] = older;
 }
 XG_FN void xg_program_link_newest(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
-  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
+  const u32 header = xg_program_header(XG_PROGRAM_IT, map, xg_program_shard_of(XG_PROGRAM_IT, map, slot));
   const u32 element = xg_program_element(XG_PROGRAM_IT, map, slot);
   const u32 newest = m.state.v[header + XG_PROGRAM_NEWEST];
   m.state.v[element + XG_PROGRAM_OLDER] = newest;
@@ -237,18 +265,19 @@ XG_FN void xg_program_count_length(XG_PROGRAM_MACHINE, u32 map, u32 length, bool
 
 /* An element is in no bucket and no order any more, and waits. */
 XG_FN void xg_program_retire(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
-  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
-  const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS);
+  const u32 shard = xg_program_shard_of(XG_PROGRAM_IT, map, slot);
+  const u32 header = xg_program_header(XG_PROGRAM_IT, map, shard);
+  const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_SLOTS);
   const u32 waiting = m.state.v[header + XG_PROGRAM_WAITING];
   m.state.v[xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING] = XG_PROGRAM_IS_WAITING;
-  m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FREE) + slots - 1u - waiting] = slot;
+  m.state.v[xg_program_free_list(XG_PROGRAM_IT, map, shard) + slots - 1u - waiting] = slot;
   m.state.v[header + XG_PROGRAM_WAITING] = waiting + 1u;
   m.gives_back = 1u;
 }
-/* Those that wait and stand at [from, to) of the list are free. `from`: the first that waits. */
-XG_FN void xg_program_free(XG_PROGRAM_MACHINE, u32 map, u32 from, u32 to) {
-  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
-  const u32 list = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FREE);
+/* Those of a shard that wait and stand at [from, to) of its list are free. `from`: the first that waits. */
+XG_FN void xg_program_free(XG_PROGRAM_MACHINE, u32 map, u32 shard, u32 from, u32 to) {
+  const u32 header = xg_program_header(XG_PROGRAM_IT, map, shard);
+  const u32 list = xg_program_free_list(XG_PROGRAM_IT, map, shard);
   const u32 unused = m.state.v[header + XG_PROGRAM_UNUSED];
   for (u32 i = from; i < to; i++) {
     XG_PROGRAM_TURN();
@@ -272,8 +301,8 @@ XG_FN void xg_program_hold(XG_PROGRAM_MACHINE, u32 map, u64 pointer) {
                  XG_PROGRAM_STANDING;
   if (m.state.v[at] == XG_PROGRAM_IS_WAITING) m.state.v[at] = XG_PROGRAM_IS_HELD;
 }
-/* Frees the elements that wait and that nothing points to. */
-XG_SELDOM void xg_program_reclaim(XG_PROGRAM_MACHINE, u32 map) {
+/* Frees the elements of a shard that wait and that nothing points to. */
+XG_SELDOM void xg_program_reclaim(XG_PROGRAM_MACHINE, u32 map, u32 shard) {
 #ifdef XG_PROGRAM_IN_BUFFER
   /* One place in the text for each that it calls. */
   const u32 bytes = m.own.stack_from[m.frames - 1u] + m.own.stack_bytes[m.frames - 1u];
@@ -304,10 +333,9 @@ XG_SELDOM void xg_program_reclaim(XG_PROGRAM_MACHINE, u32 map) {
     xg_program_hold(XG_PROGRAM_IT, map,
                     (u64(XG_PROGRAM_OWN.stack[i + 1u]) << 32) | u64(XG_PROGRAM_OWN.stack[i]));
 #endif
-  const u32 list = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FREE);
-  const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS);
-  const u32 from =
-      slots - m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_WAITING];
+  const u32 list = xg_program_free_list(XG_PROGRAM_IT, map, shard);
+  const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_SLOTS);
+  const u32 from = slots - m.state.v[xg_program_header(XG_PROGRAM_IT, map, shard) + XG_PROGRAM_WAITING];
   u32 free = from, end = slots;
   while (free < end) {
     XG_PROGRAM_TURN();
@@ -322,17 +350,17 @@ XG_SELDOM void xg_program_reclaim(XG_PROGRAM_MACHINE, u32 map) {
       free++;
     }
   }
-  xg_program_free(XG_PROGRAM_IT, map, from, free);
+  xg_program_free(XG_PROGRAM_IT, map, shard, from, free);
 }
-/* A run ends: nothing waits any more. */
+/* A run ends: nothing waits any more. Of maps that are sharded it has changed that of m.key_hash alone. */
 XG_SELDOM void xg_program_give_back(XG_PROGRAM_MACHINE) {
   for (u32 map = 0u; map < m.tables.v[XG_PROGRAM_TABLE_MAPS]; map++) {
     XG_PROGRAM_TURN();
     if (xg_program_is_table(xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE))) {
-      const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS);
-      const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
-      const u32 waiting = m.state.v[header + XG_PROGRAM_WAITING];
-      if (waiting != 0u) xg_program_free(XG_PROGRAM_IT, map, slots - waiting, slots);
+      const u32 shard = xg_program_shard(XG_PROGRAM_IT, map, m.key_hash);
+      const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_SLOTS);
+      const u32 waiting = m.state.v[xg_program_header(XG_PROGRAM_IT, map, shard) + XG_PROGRAM_WAITING];
+      if (waiting != 0u) xg_program_free(XG_PROGRAM_IT, map, shard, slots - waiting, slots);
     }
   }
   m.gives_back = 0u;
@@ -350,18 +378,20 @@ XG_FN void xg_program_remove(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_found
   if (type == XG_PROGRAM_LRU_HASH) xg_program_unlink(XG_PROGRAM_IT, map, found.slot - 1u);
   if (type == XG_PROGRAM_TRIE)
     xg_program_count_length(XG_PROGRAM_IT, map, m.state.v[element + XG_PROGRAM_ELEMENT_KEY], false);
-  m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_USED] -= 1u;
+  const u32 shard = xg_program_shard_of(XG_PROGRAM_IT, map, found.slot - 1u);
+  m.state.v[xg_program_header(XG_PROGRAM_IT, map, shard) + XG_PROGRAM_USED] -= 1u;
   xg_program_retire(XG_PROGRAM_IT, map, found.slot - 1u);
 }
 
 /* A new element of that key, in front of its bucket, all its values 0. Its slot + 1; 0: there is none free.
  */
-XG_FN u32 xg_program_insert(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_key) key, u32 bucket) {
-  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
-  if (m.state.v[header + XG_PROGRAM_UNUSED] == 0u) xg_program_reclaim(XG_PROGRAM_IT, map);
+XG_FN u32 xg_program_insert(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_key) key, u32 hash, u32 bucket) {
+  const u32 shard = xg_program_shard(XG_PROGRAM_IT, map, hash);
+  const u32 header = xg_program_header(XG_PROGRAM_IT, map, shard);
+  if (m.state.v[header + XG_PROGRAM_UNUSED] == 0u) xg_program_reclaim(XG_PROGRAM_IT, map, shard);
   const u32 unused = m.state.v[header + XG_PROGRAM_UNUSED];
   if (unused == 0u) return 0u;
-  const u32 slot = m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FREE) + unused - 1u];
+  const u32 slot = m.state.v[xg_program_free_list(XG_PROGRAM_IT, map, shard) + unused - 1u];
   m.state.v[header + XG_PROGRAM_UNUSED] = unused - 1u;
   m.state.v[header + XG_PROGRAM_USED] += 1u;
   const u32 element = xg_program_element(XG_PROGRAM_IT, map, slot);

@@ -45,9 +45,12 @@ XG_RECORD(xg_program_place) { u32 memory, at; };
 #define XG_PROGRAM_MAP_FREE 11u
 #define XG_PROGRAM_MAP_VALUES 12u
 #define XG_PROGRAM_MAP_STRIDE 13u        /* words from one value to the next, an even number */
-#define XG_PROGRAM_MAP_BUCKET_MASK 14u   /* buckets, a power of two, - 1 */
+#define XG_PROGRAM_MAP_BUCKET_MASK 14u   /* buckets of a shard, a power of two, - 1 */
 #define XG_PROGRAM_MAP_ELEMENT_WORDS 15u /* words from one element to the next */
-#define XG_PROGRAM_MAP_WORDS 16u
+#define XG_PROGRAM_MAP_SHARD_SHIFT 16u   /* of a hash, so that what is left is a shard's number */
+#define XG_PROGRAM_MAP_SHARD_SLOTS 17u   /* elements of a shard */
+#define XG_PROGRAM_MAP_SHARD_ENTRIES 18u /* the most that are in one */
+#define XG_PROGRAM_MAP_WORDS 19u
 
 #define XG_PROGRAM_VALUES_READ_ONLY 1u /* for programs: neither stores nor updates */
 #define XG_PROGRAM_NOT_FOR_UPDATES 2u  /* programs do not update it and do not delete from it */
@@ -324,6 +327,9 @@ XG_FN void xg_program_add_to(XG_PROGRAM_MACHINE, u64 address, u32 bytes, u64 by)
     m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
     return;
   }
+#ifndef XG_PROGRAM_IN_BUFFER
+  if (m.seeks_key != 0u) return;
+#endif
   const u32 index = place.at >> 2;
   if (bytes == 8u) {
     XG_ADD64(m.state, index, by);

@@ -14,8 +14,9 @@
  * The programs of a set stand one behind the other, and jumps go by places among them all.
  *
  * Pointers are those of gpu/reference/program_memory.hpp, but for values (gpu/stages/program_maps.h has their
- * numbers). Of memory that threads share, no change but the three that count is atomic here: any other
- * program that writes to maps, or that looks an LRU hash up, has its packets one after the other.
+ * numbers). Of memory that threads share, no change but the three that count is atomic here: of any other
+ * program that writes to maps, or that looks an LRU hash up, packets that meet there come one after the
+ * other.
  */
 #ifndef XDPGPU_STAGES_PROGRAM_NUMBERS_H
 #define XDPGPU_STAGES_PROGRAM_NUMBERS_H
@@ -137,6 +138,7 @@
 #define XG_PROGRAM_TOO_MANY_CALLS 8u
 #define XG_PROGRAM_WRITES_PACKET 9u     /* where packets are only read */
 #define XG_PROGRAM_TOO_MUCH_WRITTEN 10u /* to more than XG_PROGRAM_LINES lines of a packet */
+#define XG_PROGRAM_KEY_FOUND 11u        /* what a run with `seeks_key` ends with: no reason of a program's */
 
 /* bpf.h's flags, errno.h's numbers, actions. */
 #define XG_PROGRAM_NOEXIST 1u
@@ -212,7 +214,11 @@ XG_RECORD(xg_program_machine) {
   u32 meta, data, end; /* places in the frame, of which the packet's first is XG_PROGRAM_HEADROOM */
   u32 most_steps;      /* XG_PROGRAM_STEPS at most */
   u32 most_lines;      /* of the packet that it may write to; 0: a program that writes to it ends */
-  xg_quads event;      /* where its xg_event goes; 0: nobody asks for it */
+#ifndef XG_PROGRAM_IN_BUFFER
+  u32 seeks_key; /* 1: the run leaves nothing behind, and ends where it would be in a map that is sharded,
+                    with the hash of the key in key_hash */
+#endif
+  xg_quads event; /* where its xg_event goes; 0: nobody asks for it */
 
   u64 r[11];
   u32 fault;
@@ -223,6 +229,7 @@ XG_RECORD(xg_program_machine) {
 
   u32 next, frames, tails;
   u32 gives_back; /* not 0: values wait for the end of the run */
+  u32 key_hash;   /* of the key of the last update or deletion */
   /* Bytes of the frame that are still those that came: from first on, behind last there are zeros. */
   u32 first, last;
   u32 lines_used;

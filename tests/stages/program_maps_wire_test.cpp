@@ -29,7 +29,7 @@ class ProgramMapsOnTheWire : public OnTheWire {
     OnTheWire::SetUp();
   }
 
-  // section: "counting" or "noting".
+  // section: "counting", "noting" or "knowing".
   std::string text(const std::string& section, const std::string& members = "") const {
     return inspect_all(fmt::format(R"({{"stage": "program", "object": "{}", "section": "xdp/{}"}})",
                                    object_.path(), section),
@@ -217,6 +217,27 @@ TEST_P(ProgramMapsOnTheWire, AnLruHashLosesWhatTheDevicesLoses) {
   EXPECT_EQ(dump("recent"), recent);
   ASSERT_EQ(recent.size(), 8u);
   for (const Json& entry : recent) EXPECT_TRUE(sent.contains(number_of(entry.at("key")))) << entry;
+}
+
+// Packets are ordered by the key of an LRU hash, which is sharded on the device; other maps are counted in.
+TEST_P(ProgramMapsOnTheWire, WhatIsOrderedByKeyIsTheDevices) {
+  attach(text("knowing"));
+  const auto of = [&](std::uint16_t port, std::size_t at) -> std::uint64_t {
+    for (const Json& entry : dump("known"))
+      if (number_of(entry.at("key")) == port) return number_of(entry.at("value"), at) & 0xffffffff;
+    return 0;
+  };
+  send(9001, 100, 10);
+  send(9001, 1, 90);
+  EXPECT_TRUE(eventually([&] { return of(9001, 0) == 101 && of(9001, 4) == 98; }, 10s)) << dump("known");
+  EXPECT_TRUE(eventually([&] { return counted(9001 & 15) == 101; }, 10s)) << counted(9001 & 15);
+  // It is full with two shards of 224, whichever keys there are, and has those of late.
+  for (std::uint16_t port = 20000; port < 20900; port++) send(port, 1);
+  EXPECT_TRUE(eventually([&] { return dump("known").size() == 448; }, 10s)) << dump("known").size();
+  EXPECT_TRUE(eventually([&] { return of(20899, 0) == 1; }, 10s));
+  EXPECT_EQ(of(9001, 0), 0u);
+  EXPECT_EQ(maps().at(0).at("problem").get<std::string>(), "") << maps();
+  expect_conserved(attached_->pins());
 }
 
 // The policy says that who writes by the pin wins.

@@ -22,6 +22,7 @@
 #include "tests/backends/targets.hpp"
 #include "tests/backends/translating.hpp"
 #include "tests/kernel/programs/counting.hpp"
+#include "tests/kernel/programs/keyed.hpp"
 #include "tests/kernel/programs/random.hpp"
 
 namespace xdpgpu::tests {
@@ -46,6 +47,10 @@ ProgramSettings settings_of(Code code, std::vector<Map> maps = {}, u32 steps = k
   settings.program = std::make_shared<const Program>(
       Program{.name = "test", .instructions = std::move(code), .maps = std::move(maps), .license = "GPL"});
   return settings;
+}
+
+bool is_by_key(const ProgramSettings& settings) {
+  return gpu::programs::how_taken(*settings.program).how == gpu::programs::Taking::by_key;
 }
 
 struct Received {
@@ -73,7 +78,8 @@ class Twins {
   // Where the maps are those of the policy before they go on.
   void load(const ProgramSettings& settings) {
     const bool goes_on = pipelines_ && gpu::remembers(settings_) && gpu::remembers(settings) &&
-                         settings.program->maps == settings_.program->maps && !settings.contents &&
+                         settings.program->maps == settings_.program->maps &&
+                         is_by_key(settings) == is_by_key(settings_) && !settings.contents &&
                          !settings_.contents;
     settings_ = settings;
     auto pipelines = gpu::Pipelines::compile({{"p", {settings}}}, kOptions);
@@ -83,7 +89,7 @@ class Twins {
     ASSERT_TRUE(loaded) << loaded.error();
     if (generation_ > 1) device_.unload(generation_ - 1);
     if (!goes_on) {
-      maps_ = std::make_unique<ProgramMaps>(settings.program->maps);
+      maps_ = std::make_unique<ProgramMaps>(settings.program->maps, is_by_key(settings) ? &kKey : nullptr);
       if (settings.contents)
         for (const auto& one : *settings.contents)
           for (const auto& [key, value] : one.entries) {
@@ -138,9 +144,9 @@ class Twins {
     std::vector<u32> words(spec.first_words);
     const auto read = device_.read_state(generation_, 0, spec.words - spec.first_words, words);
     ASSERT_TRUE(read) << read.error();
-    const auto image =
-        gpu::programs::image_of(gpu::programs::parts_of(*settings_.program), {.queues = 1, .key = kKey})
-            .value();
+    const auto image = gpu::programs::image_of(gpu::programs::parts_of(*settings_.program),
+                                               {.queues = 1, .key = kKey, .by_key = is_by_key(settings_)})
+                           .value();
     const DeviceState state(image.tables, words);
     const auto& maps = settings_.program->maps;
     for (u32 number = 0; number < maps.size(); number++) {
@@ -718,6 +724,40 @@ TEST_P(Programs, CountsAreThoseOfTheDefinitionInAnyOrder) {
     for (const u32 batch : {many, 64u, 7u}) {
       ASSERT_NO_FATAL_FAILURE(
           twins.come(some_packets(packets, batch == 7 ? std::min(many, 100u) : many), batch, true));
+      twins.compare_maps();
+    }
+  }
+}
+
+// Packets of a few hundred keys, by two queues in turn: what comes of each hangs on those of its key before.
+TEST_P(Programs, PacketsOfAKeyAreTakenInTheirOrder) {
+  constexpr u32 kMany = 2048;
+  FrameRegion region{u64{kMany} * XG_CHUNK_SIZE};
+  XDPGPU_OPEN_OR_SKIP(GetParam(), region.base(), region.size());
+  Twins twins(*device, region, GetParam().queue(kMany, 2));
+  SCOPED_TRACE(fmt::format("{}, XDPGPU_TEST_SEED={}", device->info().description, test_seed()));
+  Random random(test_seed());
+  // Vulkan takes them one after the other, and software takes its time.
+  const bool software = device->info().software;
+  const u32 many = software ? 128 : kMany;
+  for (u32 i = 0; i < (software || GetParam().made != nullptr ? 6u : 30u) && !HasFailure(); i++) {
+    const auto settings =
+        settings_of(test::keyed_program([&](u32 n) { return random.below(n); }), test::keyed_maps());
+    const auto taken = gpu::programs::how_taken(*settings.program);
+    ASSERT_EQ(taken.how, gpu::programs::Taking::by_key) << taken.why;
+    ASSERT_NO_FATAL_FAILURE(twins.load(settings));
+    for (const u32 batch : {many, 64u, 7u}) {
+      std::vector<Received> packets(batch == 7 ? std::min(many, 100u) : many);
+      for (Received& packet : packets) {
+        packet.bytes.resize(random.below(50) == 0 ? 20 : 60);
+        for (u8& byte : packet.bytes) byte = static_cast<u8>(random.below(256));
+        if (packet.bytes.size() < 34) continue;
+        // At times most are of one key.
+        packet.bytes[26] = static_cast<u8>(i % 5 == 4 ? random.below(2) : random.below(100));
+        packet.bytes[27] = packet.bytes[28] = packet.bytes[29] = 0;
+        packet.bytes[18] = static_cast<u8>(i % 5 == 4 ? 0 : random.below(7));
+      }
+      ASSERT_NO_FATAL_FAILURE(twins.come(packets, batch));
       twins.compare_maps();
     }
   }

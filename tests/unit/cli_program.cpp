@@ -57,6 +57,7 @@ TEST_F(CliProgram, EachMapsHomeIsNamed) {
   using Homes = std::map<std::string, std::string>;
   EXPECT_EQ(homes("counting"), (Homes{{"mode", "kernel"}, {"counts", "both"}, {"sizes", "both"}}));
   EXPECT_EQ(homes("noting"), (Homes{{"mode", "kernel"}, {"last", "device"}, {"recent", "device"}}));
+  EXPECT_EQ(homes("knowing"), (Homes{{"mode", "kernel"}, {"counts", "both"}, {"known", "device"}}));
   const auto text = run({"program", "check", object("kept"), "--section", "noting"});
   EXPECT_THAT(text.out, HasSubstr("; on a device it overwrites the kernel's, every 100 ms\n"));
   EXPECT_THAT(text.out, HasSubstr("; on a device it has what the kernel's has, looked at every 100 ms\n"));
@@ -110,6 +111,21 @@ TEST_F(CliProgram, ThatOnlyCountsRunsOnManyPacketsAtATime) {
   const auto reads = json("reads");
   EXPECT_EQ(reads.at("run").at("how"), "in order");
   EXPECT_THAT(reads.at("run").at("why").get<std::string>(), HasSubstr(" what it counts"));
+}
+
+TEST_F(CliProgram, ThatLooksByOneKeyIsOrderedByIt) {
+  const auto text = run({"program", "check", object("kept"), "--section", "knowing"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out,
+              HasSubstr("In a policy it runs on many packets at a time, those of one key in their order: it "
+                        "looks into the map known by one key alone, and only counts in others\n"));
+  const auto how = [&](const std::string& section) {
+    return Json::parse(run({"program", "check", object("kept"), "--section", section, "-o", "json"}).out)
+        .at("run")
+        .at("how");
+  };
+  EXPECT_EQ(how("knowing"), "by key");
+  EXPECT_EQ(how("noting"), "in order");
 }
 
 TEST_F(CliProgram, ThatLooksUpRoutesIsToldWhatItsPolicyHasToHave) {

@@ -5,6 +5,7 @@
 // values that are held.
 #include <gtest/gtest.h>
 
+#include "gpu/program_shards.hpp"
 #include "tests/kernel/programs/map_programs.hpp"
 #include "tests/unit/program_devices.hpp"
 
@@ -174,7 +175,7 @@ std::vector<Bytes> in_one_bucket(DeviceTwins& twins, u32 program, std::size_t co
   const u32 mask = xg_program_map_word(m, 0, XG_PROGRAM_MAP_BUCKET_MASK);
   std::vector<Bytes> keys;
   for (u32 number = 0; keys.size() < count; ++number)
-    if ((xg_program_hash(m, 0, xg_program_number_key(number)) & mask) == 3) keys.push_back(bytes_of(number));
+    if ((xg_program_hash(m, xg_program_number_key(number)) & mask) == 3) keys.push_back(bytes_of(number));
   return keys;
 }
 
@@ -270,6 +271,56 @@ TEST(DeviceMaps, VictimsOfALargeLruHash) {
               "")
         << run;
   }
+}
+
+// The same, shard by shard, of maps that have just two of them, and of ones that have many.
+TEST(DeviceMaps, VictimsOfShards) {
+  for (const u32 entries : {256u, 5000u}) {
+    const Map settings = map_of("flows", BPF_MAP_TYPE_LRU_HASH, 8, 16, entries);
+    const Shards shards = shards_of(settings);
+    DeviceTwins twins({settings}, {}, true);
+    const u32 program = twins.add(map_program(0, settings, false));
+    Random random(5);
+    for (u32 run = 0; run < entries * 8; ++run) {
+      Bytes key = bytes_of(u64{random() % (entries * 3)});
+      key.resize(16);
+      const u8 what = random() % 3 == 0 ? kLookUp : random() % 20 == 0 ? kErase : kUpdate;
+      if (random() % 16 == 0) {
+        const Bytes of_user(key.begin(), key.begin() + 8);
+        if (random() % 4 == 0)
+          ASSERT_TRUE(twins.erase(0, of_user));
+        else
+          ASSERT_TRUE(twins.update(0, of_user, random_value(random), 0));
+      }
+      ASSERT_EQ(
+          twins.run(program, {.bytes = map_packet(what, 0, key, random_value(random))}, run % entries == 0),
+          "")
+          << run;
+    }
+    const auto all = twins.device().state().entries(0).size();
+    EXPECT_GT(all, shards.all() * 8 / 10);
+    EXPECT_LE(all, shards.all());
+  }
+}
+
+// As many as it was made for have room, whatever their keys are; and all shards are used.
+TEST(DeviceMaps, ShardsHaveRoomForTheMapsEntries) {
+  for (const u32 entries : {256u, 1000u, 65'536u, 300'001u}) {
+    const Map settings = map_of("flows", BPF_MAP_TYPE_LRU_HASH, 8, 8, entries);
+    const Shards shards = shards_of(settings);
+    EXPECT_GE(shards.bits, 1u);
+    EXPECT_LE(shards.all(), u64{entries} * 2);
+    const Program one = program_of(map_program(0, settings, false), {settings});
+    auto made = image_of(std::span(&one, 1), {.queues = 1, .key = kKey, .by_key = true});
+    ASSERT_TRUE(made) << made.error();
+    DeviceState state(made->tables, made->state);
+    for (u64 number = 0; number < entries; ++number)
+      ASSERT_EQ(state.update(0, bytes_of(number), Bytes(8, 1)), 0);
+    EXPECT_EQ(state.entries(0).size(), entries);
+    for (u64 number = 0; number < entries; number += 97) EXPECT_TRUE(state.find(0, bytes_of(number)));
+  }
+  EXPECT_EQ(shards_of(map_of("few", BPF_MAP_TYPE_LRU_HASH, 8, 8, 255)).bits, 0u);
+  EXPECT_EQ(shards_of(map_of("hash", BPF_MAP_TYPE_HASH, 8, 8, 65'536)).bits, 0u);
 }
 
 // A value has an end, and so has what stands behind it.

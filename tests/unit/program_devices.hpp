@@ -108,6 +108,7 @@ class Device {
     m.egress = packet.egress_ifindex;
     m.most_steps = static_cast<u32>(packet.most_steps);
     m.most_lines = packet.most_lines;
+    m.seeks_key = 0;
     std::memset(event_.data(), 0xa5, sizeof(event_));
     m.event = {event_.data()};
     if (translated == nullptr) {
@@ -205,8 +206,13 @@ inline std::string text_of(const Contents& contents) {
 
 class DeviceTwins {
  public:
-  explicit DeviceTwins(const std::vector<Map>& maps, const std::vector<Map>& inner = {})
-      : settings_{.queues = kQueues, .key = kKey, .inner = inner}, maps_(maps), state_(maps), set_(state_) {
+  // is_sharded: the LRU hashes are. Then programs look into them by one key in a run.
+  explicit DeviceTwins(const std::vector<Map>& maps, const std::vector<Map>& inner = {},
+                       bool is_sharded = false)
+      : settings_{.queues = kQueues, .key = kKey, .inner = inner, .by_key = is_sharded},
+        maps_(maps),
+        state_(maps, is_sharded ? &kKey : nullptr),
+        set_(state_) {
     for (const Map& map : inner) inner_.push_back(reference::ProgramMap::of(map));
   }
 

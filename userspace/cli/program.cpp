@@ -83,9 +83,9 @@ struct VerifierReport {
     field("why", self.why);
   }
 };
-// How a policy's stage runs it: "in parallel", "counting", which is in parallel, too, "in order", or "not",
-// where it is missing something.
-// On a GPU of NVIDIA's, "translated", or why it is interpreted; nothing where it does not run.
+// How a policy's stage runs it: "in parallel", "counting" and "by key", which are in parallel, too, "in
+// order", or "not", where it is missing something. On a GPU of NVIDIA's, "translated", or why it is
+// interpreted; nothing where it does not run.
 struct RunReport {
   std::string how = "not", why;
   std::optional<std::string> cuda{};
@@ -167,6 +167,8 @@ const char* word_of(gpu::programs::Taking how) {
       return "in parallel";
     case gpu::programs::Taking::counting:
       return "counting";
+    case gpu::programs::Taking::by_key:
+      return "by key";
     case gpu::programs::Taking::in_order:
       break;
   }
@@ -369,7 +371,9 @@ std::string text_of(const CheckReport& report, const std::vector<programs::MapNe
     text += fmt::format("In a policy it runs {}: {}\n",
                         report.run.how == "in order"   ? "on one packet after the other"
                         : report.run.how == "counting" ? "on many packets at a time, and counts"
-                                                       : "on many packets at a time",
+                        : report.run.how == "by key"
+                            ? "on many packets at a time, those of one key in their order"
+                            : "on many packets at a time",
                         report.run.why);
     if (report.run.cuda) text += fmt::format("On CUDA it is {}\n", *report.run.cuda);
   }
@@ -433,9 +437,9 @@ void add(CLI::App& app, Chosen& chosen) {
       *command,
       "The object is one that clang -target bpf makes. Of its XDP program it says what instructions, "
       "helpers and maps that has, what of those is missing, whether a policy's stage runs it on many packets "
-      "at a time, on many and counts, or on one after the other, and why, of each map where its home is and "
-      "which way "
-      "it is kept in step with the kernel's, whether it is translated for CUDA, "
+      "at a time, on many and counts, on many but those of one key in their order, or on one after the "
+      "other, and why, of each map where its home is and which way it is kept in step with the kernel's, "
+      "whether it is translated for CUDA, "
       "what a packet costs, measured, and whether the kernel's verifier takes it. The program is "
       "attached to nothing. The object is read by a process "
       "without privileges.\n"

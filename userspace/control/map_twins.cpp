@@ -159,9 +159,9 @@ std::vector<MapPlan> map_plans(const gpu::programs::Program& program,
     const bool only_read = uses[i] == programs::MapUse::names || uses[i] == programs::MapUse::reads;
     for (const auto& [map, at, bytes] : taken.counted)
       if (map == i) plans[i].words.push_back({at, bytes});
-    plans[i].home = taken.how == Taking::in_order && !only_read ? MapHome::device
-                    : plans[i].words.empty()                    ? MapHome::kernel
-                                                                : MapHome::both;
+    const bool is_keyed = std::ranges::count(taken.keyed, i) != 0;
+    const bool is_changed = is_keyed || (taken.how == Taking::in_order && !only_read);
+    plans[i].home = is_changed ? MapHome::device : plans[i].words.empty() ? MapHome::kernel : MapHome::both;
     if (plans[i].home != MapHome::device) continue;
     plans[i].kernel_wins = std::any_of(said.begin(), said.end(), [&](const auto& one) {
       return one.name == program.maps[i].name && one.wins == Wins::kernel;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "gpu/program_shards.hpp"
 #include "userspace/kernel/map_entries.hpp"
 
 namespace xdpgpu::kernel {
@@ -122,7 +123,7 @@ bool is_kept_in_step(const Map& map) {
   if (!has_entries(map.type) || map.constant) return false;
   const u64 cpus = is_of_each_cpu(map) ? static_cast<u64>(std::max(libbpf_num_possible_cpus(), 1)) : 1;
   const u64 each = map.key_bytes + (map.value_bytes + u64{7}) / 8 * 8 * cpus;
-  return map.entries <= kMostKeptEntries && map.entries * each <= kMostKeptBytes;
+  return map.entries <= kMostKeptEntries && gpu::programs::shards_of(map).all() * each <= kMostKeptBytes;
 }
 
 std::string why_not_made(const std::vector<Map>& maps) {

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "gpu/program_shards.hpp"
 #include "userspace/kernel/logging.hpp"
 #include "userspace/kernel/names.hpp"
 #include "userspace/kernel/program_maps.hpp"
@@ -176,7 +177,11 @@ Result<UserProgram> make_user_maps(const Program& program, const std::vector<Pro
     // No program has them, and user space reads and writes. What an LRU hash loses, the device's does: by
     // itself the kernel's would lose more.
     Map& map = kept.back();
-    if (map.type == BPF_MAP_TYPE_LRU_HASH) map.type = BPF_MAP_TYPE_HASH;
+    if (map.type == BPF_MAP_TYPE_LRU_HASH) {
+      // Shards may have more than the map was made for.
+      map.entries = static_cast<u32>(gpu::programs::shards_of(map).all());
+      map.type = BPF_MAP_TYPE_HASH;
+    }
     map.flags &=
         ~u32{BPF_F_RDONLY | BPF_F_WRONLY | BPF_F_RDONLY_PROG | BPF_F_WRONLY_PROG | BPF_F_NO_COMMON_LRU};
     numbers.push_back(i);

@@ -7,6 +7,7 @@
 #include "gpu/program_code.hpp"
 #include "gpu/program_counts.hpp"
 #include "gpu/program_packets.hpp"
+#include "gpu/program_shards.hpp"
 #include "gpu/program_state.hpp"
 #include "gpu/program_translation.hpp"
 #include "gpu/stages/compilers.hpp"
@@ -65,9 +66,10 @@ std::span<const u8> bytes_of(const std::string& text) {
   return {reinterpret_cast<const u8*>(text.data()), text.size()};
 }
 
-std::array<u64, 2> layout_of(const ProgramSettings& stage, const std::array<u64, 2>& key) {
+std::array<u64, 2> layout_of(const ProgramSettings& stage, bool by_key, const std::array<u64, 2>& key) {
   Hash hash(key);
   hash.add(XG_PROGRAM_STATE_LAYOUT);
+  hash.add(u64{by_key});
   for (const Map& map : stage.program->maps) {
     hash.add(bytes_of(map.name));
     for (const u32 number :
@@ -183,9 +185,12 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
   const programs::Taken taken = programs::how_taken(*stage.program);
   const bool has_table = taken.how != programs::Taking::side_by_side;
   const bool counts = taken.how == programs::Taking::counting;
-  auto made =
-      programs::image_of(programs::parts_of(*stage.program),
-                         {.queues = 1, .key = to.hash_key, .counts = counts ? &taken.counts : nullptr});
+  const bool by_key = taken.how == programs::Taking::by_key;
+  auto made = programs::image_of(programs::parts_of(*stage.program),
+                                 {.queues = 1,
+                                  .key = to.hash_key,
+                                  .counts = counts || by_key ? &taken.counts : nullptr,
+                                  .by_key = by_key});
   if (!made) return refuse("{}", made.error());
   if (made->stack_bytes > XG_PROGRAM_STACK_BYTES)
     return refuse("its functions need {} bytes of stack together: {} are possible", made->stack_bytes,
@@ -206,7 +211,7 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
 
   const u32 at =
       append_stateful({.entries = XG_WAYS, .evict = TableSettings::Evict::refuse}, to.hash_key, image);
-  for (const u64 half : layout_of(stage, to.hash_key)) append64(image, half);
+  for (const u64 half : layout_of(stage, by_key, to.hash_key)) append64(image, half);
   image.insert(image.end(), {state, has_table ? static_cast<u32>(made->state.size()) : 0, code, tables, state,
                              stage.steps, counts ? XG_PROGRAM_COUNTS_AHEAD : 0u});
   append64(image, programs::name_of(made->code, made->tables));
@@ -214,6 +219,9 @@ Result<Placed> emit(const ProgramSettings& stage, Compiled& to) {
   image.push_back(0);
   image.push_back(programs::output_of(*stage.program) ? 1 : 0);
   image.push_back(0);  // XG_PROGRAM_BODY_ROUTES: the policy's to say
+  u32 bits = by_key ? 32 : 0;
+  for (const u32 map : taken.keyed) bits = std::min(bits, programs::shards_of(stage.program->maps[map]).bits);
+  image.push_back(bits);
   to.point_here(at + XG_PROGRAM_BODY_INTERFACES);
   image.push_back(static_cast<u32>(stage.interfaces.size()));
   for (const ProgramInterface& one : stage.interfaces) image.insert(image.end(), {one.ifindex, one.port});

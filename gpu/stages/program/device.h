@@ -190,11 +190,17 @@ XG_FN xg_program_beginning xg_program_beginning_of(xg_batch b, xg_view p) {
   return copy;
 }
 
+/* Of a run that seeks its key: it has one. */
+#define XG_PROGRAM_HAS_KEY 0x80000000u
+
 /* Of a packet of one buffer, of that number in the batch, whose frame stands at `frame` in the batch's
- * frames. */
+ * frames: its outcome. With seeks_key: XG_PROGRAM_HAS_KEY and the set of the key that orders it; 0: it comes
+ * to no map whose packets are ordered. */
 XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u32 number, u64 frame, u32 bytes,
-                                 u64 time, u32 random, u32 ingress, xg_program_beginning copy) {
+                                 u64 time, u32 random, u32 ingress, xg_program_beginning copy,
+                                 bool seeks_key) {
   xg_program_machine m;
+  m.seeks_key = seeks_key ? 1u : 0u;
   const u32 shift = xg_program_low(frame) & 3u;
   m.code = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_CODE]) * u64(4u));
   m.tables = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_TABLES]) * u64(4u));
@@ -232,6 +238,10 @@ XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u32 numbe
 #else
   xg_program_run(XG_PROGRAM_IT, 0u);
 #endif
+  if (seeks_key)
+    return m.fault == XG_PROGRAM_KEY_FOUND
+               ? XG_PROGRAM_HAS_KEY | m.key_hash >> (32u - b.image.v[body + XG_PROGRAM_BODY_KEY_BITS])
+               : 0u;
   u32 outcome = xg_program_outcome_of(m.fault, xg_program_low(XG_PROGRAM_OWN.r[0]));
   if (outcome == XG_PROGRAM_NOWHERE_TO_GO && m.redirect_to != 0u)
     outcome = xg_program_redirected(b, body, m.redirect_ifindex, m.redirect_flags);
@@ -245,29 +255,43 @@ XG_FN u32 xg_program_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result)
   if (p.more != 0u) return xg_program_action(XG_PROGRAM_TOO_LONG, r);
   xg_words first = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_STATE]) * u64(4u));
   u64 time = xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u));
-  return xg_program_action(xg_program_outcome(b, body, xg_state{reinterpret_cast<u32*>(first.v)}, p.number,
-                                              p.at, p.length, time, xg_program_random(b, body, p),
-                                              xg_program_ingress(b, body, p), xg_program_beginning_of(b, p)),
-                           r);
+  return xg_program_action(
+      xg_program_outcome(b, body, xg_state{reinterpret_cast<u32*>(first.v)}, p.number, p.at, p.length, time,
+                         xg_program_random(b, body, p), xg_program_ingress(b, body, p),
+                         xg_program_beginning_of(b, p), false),
+      r);
 }
 
 XG_FN xg_state xg_program_maps(xg_batch b, u32 body) {
   return XG_AT(xg_state, xg_state_of(b, body), u64(XG_PROGRAM_TABLE_AT * 4u));
 }
 
-/* All packets are of one set, but for those of a program that only counts: they are of none, and run here,
- * once each, beside others that do. */
+/* Of a packet that is not the table's yet: as xg_program_outcome(). */
+XG_FN u32 xg_program_ahead(xg_batch b, u32 body, xg_view p, bool seeks_key) {
+  return xg_program_outcome(b, body, xg_program_maps(b, body), p.number, p.at, p.length,
+                            xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u)),
+                            xg_program_random(b, body, p), xg_program_ingress(b, body, p),
+                            xg_program_beginning_of(b, p), seeks_key);
+}
+
+/* All packets are of one set, but for those
+ *   of a program that only counts: they are of none, and run here, once each, beside others that do;
+ *   of one that orders them by a key: they run here up to where the key is known, which leaves nothing
+ * behind, and are of its hash's set. Those that never come that far only count. */
 XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
   xg_touch t = xg_untracked();
   if (p.more != 0u) {
     t.facts = XG_PROGRAM_TOO_LONG;
     return t;
   }
-  if (b.image.v[way.body + XG_PROGRAM_BODY_COUNTS] != 0u) {
-    t.facts = xg_program_outcome(b, way.body, xg_program_maps(b, way.body), p.number, p.at, p.length,
-                                 xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u)),
-                                 xg_program_random(b, way.body, p), xg_program_ingress(b, way.body, p),
-                                 xg_program_beginning_of(b, p));
+  bool counts = b.image.v[way.body + XG_PROGRAM_BODY_COUNTS] != 0u;
+  if (b.image.v[way.body + XG_PROGRAM_BODY_KEY_BITS] != 0u) {
+    const u32 key = xg_program_ahead(b, way.body, p, true);
+    counts = key == 0u;
+    t.set = key & ~XG_PROGRAM_HAS_KEY;
+  }
+  if (counts) {
+    t.facts = xg_program_ahead(b, way.body, p, false);
     return t;
   }
   t.tag = 1u;
@@ -283,7 +307,7 @@ XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
 
 XG_FN u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) {
   return xg_program_outcome(b, body, xg_program_maps(b, body), t.key[3], xg_word_pair(t.key[0], t.key[1]),
-                            t.size, t.now, t.key[2], t.key[4], xg_program_no_beginning(b));
+                            t.size, t.now, t.key[2], t.key[4], xg_program_no_beginning(b), false);
 }
 
 #elif defined(XG_PROGRAMS_HAVE_RUN)

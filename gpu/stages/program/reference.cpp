@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "gpu/program_counts.hpp"
 #include "gpu/reference/program.hpp"
 #include "gpu/stages/references.hpp"
 
@@ -18,7 +19,8 @@ class XdpProgram final : public StageWith<ProgramSettings> {
   }
   void change(const StageSettings& changed) override {
     const auto& later = std::get<ProgramSettings>(changed);
-    const bool goes_on = later.program->maps == program_->maps && same_contents(later);
+    const bool goes_on =
+        later.program->maps == program_->maps && same_contents(later) && is_by_key(*later.program) == by_key_;
     StageWith::change(changed);
     if (!goes_on) return begin();
     program_ = later.program;
@@ -146,6 +148,9 @@ class XdpProgram final : public StageWith<ProgramSettings> {
     return ProgramEnd::unknown_instruction;
   }
 
+  static bool is_by_key(const programs::Program& program) {
+    return programs::how_taken(program).how == programs::Taking::by_key;
+  }
   static u32 number_in(const std::vector<u8>& bytes) {
     u32 number = 0;
     std::memcpy(&number, bytes.data(), sizeof(number));
@@ -173,7 +178,8 @@ class XdpProgram final : public StageWith<ProgramSettings> {
   void begin() {
     program_ = settings().program;
     contents_ = settings().contents;
-    maps_ = std::make_unique<ProgramMaps>(program_->maps);
+    by_key_ = is_by_key(*program_);
+    maps_ = std::make_unique<ProgramMaps>(program_->maps, by_key_ ? &secret_ : nullptr);
     if (contents_)
       for (const ProgramMapContents& one : *contents_) fill(one);
     load();
@@ -182,6 +188,7 @@ class XdpProgram final : public StageWith<ProgramSettings> {
   std::array<u64, 2> secret_;
   std::shared_ptr<const programs::Program> program_;
   std::shared_ptr<const std::vector<ProgramMapContents>> contents_;
+  bool by_key_ = false;
   std::unique_ptr<ProgramMaps> maps_;
   std::optional<ProgramSet> set_;
   ProgramRoutes routes_;

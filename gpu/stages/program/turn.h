@@ -68,6 +68,7 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
     xg_program_key sought = key;
     xg_program_found found;
     found.slot = 0u;
+    found.hash = 0u;
     u32 bit = longest - key.first; /* of a trie's lengths, the longest one's first */
     bool seeks = !broadcasts;
     if (of_prefixes && key.first > longest) {
@@ -75,7 +76,7 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
       if (!looks) answer = xg_program_error(XG_PROGRAM_EINVAL);
     }
 #ifdef XG_PROGRAM_IN_ORDER
-    u32 bucket = 0u;
+    u32 bucket = 0u, hash = 0u;
     bool inserts = false, evicts = false;
     const u64 how = m.own.r[4];
     if (has_value && (how > u64(XG_PROGRAM_EXIST) ||
@@ -109,6 +110,7 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
 #ifdef XG_PROGRAM_IN_ORDER
       if (!has_value || evicts) break;
       bucket = found.bucket;
+      hash = found.hash;
       slot = found.slot;
       if (slot != 0u && how == u64(XG_PROGRAM_NOEXIST)) {
         answer = xg_program_error(XG_PROGRAM_EEXIST);
@@ -119,7 +121,9 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
       } else if (slot != 0u) {
         inserts = true;
       } else {
-        const bool is_full = m.state.v[header + XG_PROGRAM_USED] >= entries;
+        const u32 shard = xg_program_header(XG_PROGRAM_IT, map, xg_program_shard(XG_PROGRAM_IT, map, hash));
+        const bool is_full = m.state.v[shard + XG_PROGRAM_USED] >=
+                             xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_ENTRIES);
         if (is_full && of_prefixes) {
           answer = xg_program_error(XG_PROGRAM_ENOSPC);
         } else if (is_full && type != XG_PROGRAM_LRU_HASH) {
@@ -128,7 +132,7 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
           answer = xg_program_error(XG_PROGRAM_ENOMEM);
         } else {
           inserts = true;
-          const u32 oldest = m.state.v[header + XG_PROGRAM_OLDEST];
+          const u32 oldest = m.state.v[shard + XG_PROGRAM_OLDEST];
           if (is_full && oldest != 0u) {
             /* The element that was used before all others gives way. */
             evicts = true;
@@ -148,10 +152,11 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
       xg_program_unlink(XG_PROGRAM_IT, map, slot - 1u);
       xg_program_link_newest(XG_PROGRAM_IT, map, slot - 1u);
     }
+    m.key_hash = has_value ? hash : found.hash;
     if ((erases || inserts) && found.slot != 0u) xg_program_remove(XG_PROGRAM_IT, map, found);
     if (erases && found.slot == 0u && answer == u64(0)) answer = xg_program_error(XG_PROGRAM_ENOENT);
     if (inserts) {
-      slot = xg_program_insert(XG_PROGRAM_IT, map, key, bucket);
+      slot = xg_program_insert(XG_PROGRAM_IT, map, key, hash, bucket);
       puts = slot != 0u;
       if (!puts) answer = xg_program_error(XG_PROGRAM_ENOMEM);
     }

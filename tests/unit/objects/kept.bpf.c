@@ -3,7 +3,8 @@
  * Of UDP over IPv4, maps of each kind that is kept in step with a device's: `mode`, which is only read and
  * says in its first entry whether the packet is dropped; `counts`, in which packets are counted by the lowest
  * bits of the port that they are to, on each CPU, and `sizes`, by a prefix of it; and, which are changed,
- * `last`, which has the longest datagram to each port, and `recent`, which has the ports of late.
+ * `last`, which has the longest datagram to each port, `recent`, which has the ports of late, and `known`,
+ * which has what came to each of those of late.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -59,6 +60,16 @@ struct {
   __type(value, __u32);
 } recent SEC(".maps");
 
+struct packets_and_length {
+  __u32 packets, longest;
+};
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 256);
+  __type(key, __u16);
+  __type(value, struct packets_and_length);
+} known SEC(".maps");
+
 static __always_inline struct udphdr* udp_of(struct xdp_md* ctx) {
   void* const end = (void*)(long)ctx->data_end;
   struct ethhdr* const ethernet = (void*)(long)ctx->data;
@@ -98,6 +109,26 @@ int noting(struct xdp_md* ctx) {
   bpf_map_update_elem(&recent, &port, &length, BPF_ANY);
   const __u32* const before = bpf_map_lookup_elem(&last, &port);
   if (!before || *before < length) bpf_map_update_elem(&last, &port, &length, BPF_ANY);
+  return by_mode();
+}
+
+SEC("xdp/knowing")
+int knowing(struct xdp_md* ctx) {
+  const struct udphdr* const udp = udp_of(ctx);
+  if (!udp) return XDP_PASS;
+  const __u32 index = bpf_ntohs(udp->dest) & 15;
+  __u64* const count = bpf_map_lookup_elem(&counts, &index);
+  if (count) *count += 1;
+  const __u16 port = bpf_ntohs(udp->dest);
+  const __u32 length = bpf_ntohs(udp->len);
+  struct packets_and_length* const before = bpf_map_lookup_elem(&known, &port);
+  if (before) {
+    before->packets += 1;
+    if (before->longest < length) before->longest = length;
+  } else {
+    const struct packets_and_length first = {.packets = 1, .longest = length};
+    bpf_map_update_elem(&known, &port, &first, BPF_ANY);
+  }
   return by_mode();
 }
 
