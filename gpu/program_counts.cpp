@@ -276,7 +276,7 @@ class Follower {
     both.low = std::min(one.low, two.low);
     both.high = std::max(one.high, two.high);
     const bool grows = both.low != one.low || both.high != one.high;
-    if (grows && (gives_up || one.kind == Kind::stack || one.kind == Kind::context || one.kind == Kind::map))
+    if (grows && (gives_up || one.kind == Kind::context || one.kind == Kind::map))
       return number(Bits::unknown());
     both.maps |= two.maps;
     if (one.kind == Kind::value) both.element = name(one.element, two.element);
@@ -495,8 +495,9 @@ class Follower {
     if (base.kind == Kind::context) {
       if (width == 4 && (low == 0 || low == 4 || low == 8)) loaded = pointer(Kind::packet, 0, kPacketEnd);
     } else if (base.kind == Kind::stack) {
-      if (low < -512 || low + width > 0) return false;
-      loaded = of_stack(low, width);
+      if (low < -512 || high + width > 0) return may_be_nowhere(base);
+      loaded = low == high ? of_stack(low, width)
+                           : number(cut_bits(Bits::unknown(shaky_on_stack(low, high + width)), width * 8));
     } else if (base.kind == Kind::value) {
       loaded = of_value(base, low, high, width);
     } else if (base.kind != Kind::packet) {
@@ -587,8 +588,11 @@ class Follower {
         }
         return holds_still(what.shaky(), "writes to the packet by");
       case Kind::stack:
-        if (low < -512 || low + width > 0) return false;
-        is_atomic ? change_stack(i, low, width, what) : put_on_stack(low, width, what);
+        if (low < -512 || low + (base.high - base.low) + width > 0) return may_be_nowhere(base);
+        if (base.low != base.high)
+          put_somewhere(i, low, low + (base.high - base.low) + width, what);
+        else
+          is_atomic ? change_stack(i, low, width, what) : put_on_stack(low, width, what);
         return true;
       case Kind::value:
         break;
@@ -648,6 +652,30 @@ class Follower {
       put.bits = now;
     }
     one = put;
+  }
+
+  // Whether counts are in some of these bytes of the stack: all bits, or none.
+  u64 shaky_on_stack(i64 from, i64 end) {
+    u64 shaky = 0;
+    for (i64 at = from; at < end; ++at) shaky |= of_stack(at, 1).shaky();
+    return shaky != 0 ? ~u64{0} : 0;
+  }
+  // A place outside of the stack ends the program there; of several some may be inside.
+  bool may_be_nowhere(const Value& base) {
+    if (base.low != base.high)
+      refuse(fmt::format("instruction {} comes to a place on the stack that is not known beforehand", at_));
+    return false;
+  }
+  // An instruction writes to the stack somewhere between these places.
+  void put_somewhere(const Instruction& i, i64 from, i64 end, const Value& what) {
+    const u64 shaky = shaky_on_stack(from, end) | (what.shaky() != 0 ? ~u64{0} : 0) |
+                      (i.immediate == BPF_CMPXCHG && reg(0).shaky() != 0 ? ~u64{0} : 0);
+    for (i64 at = from; at < end; ++at) put_on_stack(at, 1, number(cut_bits(Bits::unknown(shaky), 8)));
+    if (BPF_CLASS(i.opcode) != BPF_STX || BPF_MODE(i.opcode) != BPF_ATOMIC) return;
+    if (i.immediate == BPF_CMPXCHG)
+      reg(0) = number(Bits::unknown(shaky));
+    else if ((i.immediate & BPF_FETCH) != 0)
+      reg(i.source) = number(Bits::unknown(shaky));
   }
 
   void change_stack(const Instruction& i, i64 low, u32 width, const Value& what) {
@@ -810,6 +838,7 @@ class Follower {
     if (!reads(at, kRouteBytes, number(Bits::known(kRouteBytes))) ||
         !holds_still(reg(3).shaky() | reg(4).shaky(), "gives a helper"))
       return false;
+    if (at.kind == Kind::stack && at.low != at.high) return may_be_nowhere(at);
     if (at.kind != Kind::stack || at.low < -512 || at.low + kRouteBytes > 0) return false;
     for (i64 byte = at.low; byte < at.low + kRouteBytes; ++byte)
       put_on_stack(byte, 1, number(cut_bits(Bits::unknown(), 8)));
@@ -837,10 +866,10 @@ class Follower {
     const Value key = reg(2);
     if (!reads(key, bytes, number(Bits::known(bytes)))) return false;
     if ((map.maps & ordered_) == 0) return true;
-    if (key.kind != Kind::stack || (map.maps & ~ordered_) != 0) {
-      refuse(
-          fmt::format("instruction {} looks into {}, an LRU hash, by a key that does not stand on its stack",
-                      at_, names(map.maps)));
+    if (key.kind != Kind::stack || key.low != key.high || (map.maps & ~ordered_) != 0) {
+      refuse(fmt::format(
+          "instruction {} looks into {}, an LRU hash, by a key that does not stand at one place of its stack",
+          at_, names(map.maps)));
       return false;
     }
     keyed_calls_.insert({at_, map.maps, key.low, changes});
@@ -873,7 +902,7 @@ class Follower {
       u64 shaky = 0;
       const i64 low = std::clamp<i64>(from.low, -512, 0);
       const bool is_known = size.kind == Kind::number && size.bits.mask == 0 && size.bits.value <= 512;
-      const i64 end = is_known ? std::min<i64>(low + static_cast<i64>(size.bits.value), 0) : 0;
+      const i64 end = is_known ? std::min<i64>(from.high + static_cast<i64>(size.bits.value), 0) : 0;
       for (i64 at = low; at < end; ++at) shaky |= of_stack(at, 1).shaky();
       return holds_still(shaky, "gives a helper");
     }

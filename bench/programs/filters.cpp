@@ -22,13 +22,18 @@
 
 asm(R"(
   .section .rodata
-  .global xdpgpu_filter_object, xdpgpu_filter_object_end
+  .global xdpgpu_filter_object, xdpgpu_balancer_object, xdpgpu_again_object, xdpgpu_objects_end
 xdpgpu_filter_object:
-  .incbin ")" XDPGPU_FILTER R"("
-xdpgpu_filter_object_end:
+  .incbin ")" XDPGPU_OBJECTS R"(/filter.bpf.o"
+xdpgpu_balancer_object:
+  .incbin ")" XDPGPU_OBJECTS R"(/balancer.bpf.o"
+xdpgpu_again_object:
+  .incbin ")" XDPGPU_OBJECTS R"(/balancer_again.bpf.o"
+xdpgpu_objects_end:
   .text
 )");
-extern "C" const char xdpgpu_filter_object[], xdpgpu_filter_object_end[];
+extern "C" const char xdpgpu_filter_object[], xdpgpu_balancer_object[], xdpgpu_again_object[],
+    xdpgpu_objects_end[];
 
 namespace xdpgpu::bench {
 namespace {
@@ -132,7 +137,7 @@ std::vector<StagePacket> packets_for(const Entries& entries, u32 count, u32 hits
 
 Filter own_filter(const Entries& prefixes) {
   Filter made{.name = "filter.bpf.c",
-              .object = {xdpgpu_filter_object, xdpgpu_filter_object_end},
+              .object = {xdpgpu_filter_object, xdpgpu_balancer_object},
               .maps = {{"sources", {}}, {"ports", {}}},
               .entries = prefixes};
   for (const gpu::Prefix& prefix : prefixes.sources) {
@@ -143,6 +148,99 @@ Filter own_filter(const Entries& prefixes) {
   for (const u16 port : prefixes.ports)
     made.maps[1].entries.emplace_back(on_the_wire(port), bytes_of(u32{1}));
   return made;
+}
+
+namespace {
+
+constexpr u32 kFlows = 65'536;  // that are remembered
+constexpr u32 kServices = 64, kServersOfOne = 4, kRingOfOne = 64;
+constexpr u16 kServicePort = 443;
+
+u32 service_address(u32 number) { return 0xcb007100u + number; }  // 203.0.113.0 and up
+u8 service_protocol(u32 number) { return number % 4 == 3 ? 17 : 6; }
+std::array<u8, 4> in_order(u32 address) {
+  return {static_cast<u8>(address >> 24), static_cast<u8>(address >> 16), static_cast<u8>(address >> 8),
+          static_cast<u8>(address)};
+}
+// Behind each other: numbers as this host has them.
+template <class... Parts>
+std::vector<u8> joined(const Parts&... parts) {
+  std::vector<u8> all;
+  const auto add = [&](const auto& part) {
+    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(part)>>) {
+      const auto bytes = bytes_of(part);
+      all.insert(all.end(), bytes.begin(), bytes.end());
+    } else {
+      all.insert(all.end(), part.begin(), part.end());
+    }
+  };
+  (add(parts), ...);
+  return all;
+}
+u32 server_address(u32 number) { return 0xc6336400u + number; }  // 198.51.100.0 and up
+const std::array<u8, 6> kGateway{2, 0, 0x5e, 0, 0x53, 1};
+
+}  // namespace
+
+Filter balancer() {
+  Filter made{.name = "balancer.bpf.c",
+              .object = {xdpgpu_balancer_object, xdpgpu_again_object},
+              .maps = {{"services", {}}, {"ring", {}}, {"servers", {}}, {"way", {}}},
+              .services = kServices,
+              .again = {xdpgpu_again_object, xdpgpu_objects_end},
+              .again_section = "xdp/again",
+              .compile_bar = 3};
+  const std::array<u8, 12> none{};
+  for (u32 i = 0; i < kServices; ++i) {
+    made.maps[0].entries.emplace_back(joined(in_order(service_address(i)), none, on_the_wire(kServicePort),
+                                             std::array<u8, 2>{service_protocol(i), 4}),
+                                      joined(i * kRingOfOne, kRingOfOne, i));
+    for (u32 at = 0; at < kRingOfOne; ++at)
+      made.maps[1].entries.emplace_back(bytes_of(i * kRingOfOne + at),
+                                        bytes_of(i * kServersOfOne + at % kServersOfOne + 1));
+  }
+  for (u32 i = 1; i <= kServices * kServersOfOne; ++i)
+    made.maps[2].entries.emplace_back(bytes_of(i), joined(in_order(server_address(i)), none));
+  made.maps[3].entries.emplace_back(
+      bytes_of(u32{0}),
+      joined(kGateway, std::array<u8, 2>{}, in_order(service_address(0)), none, std::array<u8, 16>{}));
+  return made;
+}
+
+std::vector<StagePacket> packets_to_services(const Filter& balancer, u32 count) {
+  Random random(kSeed + 2);
+  std::vector<StagePacket> packets(count);
+  for (StagePacket& packet : packets) {
+    const u32 service = below(random, balancer.services);
+    packet.src = static_cast<u32>(random());
+    packet.dst = service_address(service);
+    packet.src_port = static_cast<u16>(random());
+    packet.dst_port = kServicePort;
+    packet.protocol = service_protocol(service);
+    if (packet.protocol == 6) packet.tcp_flags = 0x10;
+  }
+  return packets;
+}
+
+gpu::LoadBalanceSettings load_balance_of() {
+  gpu::LoadBalanceSettings stage;
+  for (u32 i = 1; i <= kServersOfOne; ++i) {
+    gpu::Backend& backend = stage.backends.emplace_back();
+    backend.name = fmt::format("server{}", i);
+    std::copy(kGateway.begin(), kGateway.end(), backend.mac.begin());
+    const auto address = in_order(server_address(i));
+    backend.address.length = 32;
+    std::copy(address.begin(), address.end(), backend.address.address.begin());
+  }
+  stage.algorithm = gpu::LoadBalanceSettings::Algorithm::maglev;
+  stage.affinity = gpu::AffinitySettings{.table = {.entries = kFlows}};
+  stage.encapsulation = gpu::EncapsulationSettings{};
+  gpu::Prefix source;
+  source.length = 32;
+  const auto address = in_order(service_address(0));
+  std::copy(address.begin(), address.end(), source.address.begin());
+  stage.encapsulation->source4 = source;
+  return stage;
 }
 
 std::string usual_folder() {

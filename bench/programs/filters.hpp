@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // bench/programs/filters.hpp: the XDP programs that are measured: what their maps have, the packets that they
-// meet, and the stage `acl` that does the same.
+// meet, and the stage that does the same.
 #pragma once
 
 #include <string>
@@ -10,6 +10,7 @@
 
 #include "bench/stages/stage_case.hpp"
 #include "gpu/stages/acl/settings.hpp"
+#include "gpu/stages/load_balance/settings.hpp"
 #include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/compiler/programs/object.hpp"
 
@@ -36,9 +37,18 @@ struct Filter {
   std::string name;
   std::string object;  // an ELF object's bytes; it has one program
   std::vector<FilledMap> maps;
-  Entries entries;
+  Entries entries{};
   // What becomes of a packet that meets an entry: it is dropped, and all others pass; or the other way round.
   bool drops_hits = true;
+  // A load balancer of so many services, to which all packets are; they are sent back. 0: it is none, and has
+  // entries.
+  u32 services = 0;
+  // What the kernel runs many times on end, and its section, where that is not the object: it answers as that
+  // does, and leaves the packet as it was.
+  std::string again{}, again_section{};
+  double compile_bar = 0.3;  // seconds, from the object to the device's code
+  // The stage that does the same.
+  const char* stage() const { return services != 0 ? "load_balance" : "acl"; }
 };
 
 // filter.bpf.c: it looks, and changes nothing.
@@ -46,6 +56,14 @@ Filter own_filter(const Entries& prefixes);
 // xdp-filter's, as they are: "alw" allows packets but for hits, "dny" denies them. They count in their maps.
 // The error says that there is none in the folder.
 gpu::Result<Filter> xdp_filter(const std::string& folder, bool drops_hits, const Entries& addresses);
+// config/examples/balancer: flows of its services, each of which it remembers in an LRU hash, go to servers
+// inside of IP packets.
+Filter balancer();
+// Different flows, each to one of its services.
+std::vector<StagePacket> packets_to_services(const Filter& balancer, u32 count);
+// What does the same for one service: Maglev, affinity by flow, IP in IP.
+gpu::LoadBalanceSettings load_balance_of();
+
 // Where xdp-filter's objects are: LIBXDP_OBJECT_PATH, or where distributions have them.
 std::string usual_folder();
 

@@ -50,9 +50,13 @@ class Loaded final : public KernelProgram {
   Result<void> prepare(const Filter& filter) {
     bpf_map* map = nullptr;
     bpf_object__for_each_map(map, object_.get()) bpf_map__set_pin_path(map, nullptr);
-    bpf_program* const program = bpf_object__next_program(object_.get(), nullptr);
-    if (program == nullptr) return tl::unexpected(std::string("it has no program"));
-    bpf_program__set_type(program, BPF_PROG_TYPE_XDP);
+    bpf_program* program = bpf_object__next_program(object_.get(), nullptr);
+    while (program != nullptr && !filter.again.empty() &&
+           filter.again_section != bpf_program__section_name(program))
+      program = bpf_object__next_program(object_.get(), program);
+    if (program == nullptr) return tl::unexpected(std::string("it has no such program"));
+    bpf_program* one = nullptr;
+    bpf_object__for_each_program(one, object_.get()) bpf_program__set_type(one, BPF_PROG_TYPE_XDP);
     if (const int error = bpf_object__load(object_.get()); error != 0) {
       const std::string said = kernel::first_library_message();
       return tl::unexpected(fmt::format("the kernel does not load it: {}{}{}", std::strerror(-error),
@@ -140,7 +144,8 @@ Result<std::unique_ptr<KernelProgram>> KernelProgram::load(const Filter& filter)
     return tl::unexpected(std::string("programs are loaded by root alone: run this with sudo"));
   kernel::quiet_libraries();
   LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "bench_programs");
-  bpf_object* const object = bpf_object__open_mem(filter.object.data(), filter.object.size(), &options);
+  const std::string& bytes = filter.again.empty() ? filter.object : filter.again;
+  bpf_object* const object = bpf_object__open_mem(bytes.data(), bytes.size(), &options);
   if (object == nullptr)
     return tl::unexpected(fmt::format("libbpf does not read it: {}", std::strerror(errno)));
   auto made = std::make_unique<Loaded>(object);

@@ -2,7 +2,7 @@
 //
 // bench/programs: XDP programs as stages of a pipeline: packets a second that a device decides by one, from
 // frames that lie as a NIC lays them to verdicts in host memory; against the kernel, which runs the same
-// program on the same packets, on one core and on all; against the stage `acl` with the same entries; and on
+// program on the same packets, on one core and on all; against the stage that does the same; and on
 // a GPU against a plain kernel that reads the same lines and writes as many results, with what the GPU draws.
 // And how long a program takes from its object to the pipeline, and on CUDA to the machine code that it is
 // translated to; where it cannot be translated, and once more for comparison, it is interpreted. The verdicts
@@ -46,7 +46,7 @@ constexpr u32 kRepeat = 20000;   // runs of one packet in a system call of BPF_P
 constexpr const char* kPlain = "128 B lines read, 16 B results written, by a plain kernel";
 // Of a GPU, in the largest batches: the lower of the first two; of the stage acl; packets a second.
 constexpr double kCoreBar = 20, kPlainBar = 0.8, kStageBar = 0.5, kRateBar = 100e6;
-constexpr double kCompileBar = 0.3, kCachedBar = 0.05;  // seconds
+constexpr double kCachedBar = 0.05;  // seconds
 // Programs may take long: a batch takes no more, and all that is in flight at once a part of a run, for what
 // a run waits for at its end is not of it.
 constexpr double kLongestBatch = 1;  // seconds
@@ -122,23 +122,32 @@ class Bench {
   }
 
   void measure(const Filter& filter) {
-    const std::vector<StagePacket> packets = packets_for(filter.entries, packets_, settings_.hits);
+    const std::vector<StagePacket> packets = filter.services != 0
+                                                 ? packets_to_services(filter, packets_)
+                                                 : packets_for(filter.entries, packets_, settings_.hits);
     frames_.fill(packets);
     const auto program = compile(filter);
     if (!program) return;
     Answers right = answers(*program);
     const std::string name = filter.name;
     ask_kernel(filter, right);
-    const auto acl = gpu::Pipelines::compile({{"main", {acl_of(filter)}}});
-    const auto acl_right = acl_verdicts(filter, packets);
-    std::string acl_problem = !right.problem.empty() ? right.problem : acl ? "" : acl.error();
+    const auto stage =
+        gpu::Pipelines::compile({{"main",
+                                  {filter.services != 0 ? gpu::StageSettings(load_balance_of())
+                                                        : gpu::StageSettings(acl_of(filter))}}});
+    std::string stage_problem = !right.problem.empty() ? right.problem : stage ? "" : stage.error();
+    const auto stage_right = filter.services == 0    ? acl_verdicts(filter, packets)
+                             : stage_problem.empty() ? answers(**stage).verdicts
+                                                     : right.verdicts;
     u32 dropped = 0;
     for (u32 i = 0; i < packets_; ++i) {
       const u32 action = XG_VERDICT_ACTION(right.verdicts[i]);
       dropped += action == XG_DROP;
-      if (action != XG_VERDICT_ACTION(acl_right[i]) && acl_problem.empty())
-        acl_problem = fmt::format("packet {}: the stage acl does not do the same as {}", i, name);
+      if (action != XG_VERDICT_ACTION(stage_right[i]) && stage_problem.empty())
+        stage_problem =
+            fmt::format("packet {}: the stage {} does not do the same as {}", i, filter.stage(), name);
     }
+    const std::string by_stage = fmt::format("{}, by the stage {}", name, filter.stage());
     const u32 hits = filter.drops_hits ? dropped : packets_ - dropped;
     const auto how = gpu::programs::how_taken(
                          *std::get<gpu::ProgramSettings>(program->settings().front().stages.front()).program)
@@ -153,21 +162,22 @@ class Bench {
                                  {"passed", packets_ - dropped},
                                  {"held_against_the_kernel", right.by_kernel}});
     const std::string note =
-        fmt::format("{}, {:.1f} % of packets hit", taken_as(how), 100.0 * hits / packets_);
+        filter.services != 0
+            ? fmt::format("{}, each packet another flow's", taken_as(how))
+            : fmt::format("{}, {:.1f} % of packets hit", taken_as(how), 100.0 * hits / packets_);
     for (const std::string& device : settings_.devices) {
-      const auto translated = is_gpu(device) ? translate(name, device, program) : nullptr;
+      const auto translated = is_gpu(device) ? translate(filter, device, program) : nullptr;
       if (translated != nullptr) ways(name + ", interpreted", device, program, right.verdicts, right.problem);
       std::vector<std::pair<u32, Row*>> ours =
           ways(name, device, translated != nullptr ? translated : program, right.verdicts, right.problem);
-      const auto theirs =
-          ways(name + ", by the stage acl", device, acl ? *acl : nullptr, acl_right, acl_problem);
+      const auto theirs = ways(by_stage, device, stage ? *stage : nullptr, stage_right, stage_problem);
       for (auto& [batch, row] : ours) {
         row->note = note;
         if (rows_.find(core(name), "CPU") != nullptr) row->against = core(name);
       }
       if (ours.empty() || theirs.empty()) continue;
       const auto& [batch, largest] = ours.back();
-      hold(*largest, name_of(name + ", by the stage acl", batch), "the stage acl",
+      hold(*largest, name_of(by_stage, batch), fmt::format("the stage {}", filter.stage()),
            is_gpu(device) ? kStageBar : 0);
       if (is_gpu(device))
         judge(*largest, name, device, batch, translated != nullptr ? translated : program, right.verdicts);
@@ -243,7 +253,7 @@ class Bench {
     step(filter, "object read", read, 0);
     if (!verified.empty()) step(filter, "verified by the kernel", verified, 0);
     step(filter, "artifact made", made, 0);
-    step(filter, verified.empty() ? "read and made" : "read, verified and made", whole, kCompileBar);
+    step(filter, verified.empty() ? "read and made" : "read, verified and made", whole, filter.compile_bar);
     step(filter, "made again by the same compiler", again, kCachedBar);
     made_in_ = median(whole);
     made_again_in_ = median(again);
@@ -252,8 +262,9 @@ class Bench {
 
   // The same with machine code for the device, in the steps that it takes; nullptr: it is interpreted there.
   // Of several devices like it, once.
-  std::shared_ptr<const gpu::Pipelines> translate(const std::string& name, const std::string& device,
+  std::shared_ptr<const gpu::Pipelines> translate(const Filter& filter, const std::string& device,
                                                   const std::shared_ptr<const gpu::Pipelines>& program) {
+    const std::string& name = filter.name;
     const auto none = [&](const std::string& why) {
       rows_.leave_out(fmt::format("{}, {}: translated: {}", name, device, why));
       return nullptr;
@@ -284,7 +295,7 @@ class Bench {
       row.note = fmt::format("from the object {:.0f} ms, at most {:.0f}: {}", whole * 1e3, bar * 1e3,
                              whole <= bar ? "met" : "MISSED");
     };
-    add("translated and linked", first, made_in_, kCompileBar);
+    add("translated and linked", first, made_in_, filter.compile_bar);
     add("linked again, the program's code kept", again, made_again_in_, kCachedBar);
     return translated_[key] = gpu::Pipelines::with_code(program, code);
   }
@@ -332,8 +343,10 @@ class Bench {
     for (const xg_result& result : results) {
       right.verdicts.push_back(result.verdict);
       const u32 action = XG_VERDICT_ACTION(result.verdict);
-      if (action != XG_PASS && (action != XG_DROP || XG_VERDICT_RULE(result.verdict) != 1u))
-        right.problem = fmt::format("a packet is answered {:#x}, neither passed nor dropped", result.verdict);
+      if (action != XG_PASS && action != XG_TX &&
+          (action != XG_DROP || XG_VERDICT_RULE(result.verdict) != 1u))
+        right.problem =
+            fmt::format("a packet is answered {:#x}, neither passed, dropped nor sent back", result.verdict);
     }
     return right;
   }
@@ -372,8 +385,9 @@ class Bench {
         else
           row.problem = measured.error();
       }
-      row.note = fmt::format("{}, of {} packets each {} times on end: warm caches",
-                             (*loaded)->is_compiled() ? "JIT" : "interpreted", samples.size(), kRepeat);
+      row.note = fmt::format("{}, of {} packets each {} times on end: warm caches{}",
+                             (*loaded)->is_compiled() ? "JIT" : "interpreted", samples.size(), kRepeat,
+                             filter.again.empty() ? "" : "; each time it takes its headers off again");
     }
   }
 
@@ -445,7 +459,7 @@ class Bench {
   }
 
   // The row once more, against another one.
-  void hold(const Row& row, const std::string& against, const char* what, double bar) {
+  void hold(const Row& row, const std::string& against, const std::string& what, double bar) {
     Row held = row;
     held.name = fmt::format("{}, against {}", row.name, what);
     held.against = against;
@@ -531,6 +545,7 @@ int run(const Settings& settings) {
       rows.leave_out(filter.error());
   }
   filters.push_back(own_filter(random_entries(settings.sources, settings.ports, false)));
+  filters.push_back(balancer());
   Bench bench(settings, rows);
   std::set<int> gpus;
   for (const std::string& device : settings.devices)
@@ -538,7 +553,8 @@ int run(const Settings& settings) {
   for (const Filter& filter : filters)
     if (wanted(filter.name)) bench.measure(filter);
   fmt::print(
-      "programs that look for {} sources and {} ports; up to {} frames of 64 bytes in chunks of {} bytes, of "
+      "filters that look for {} sources and {} ports, and a load balancer; up to {} frames of 64 bytes in "
+      "chunks of {} bytes, of "
       "no order; the kernel by BPF_PROG_TEST_RUN, which runs a packet many times on end: its caches "
       "are warm, and no packet is received, both to its advantage; median of {} runs of {} s\n\n",
       settings.sources, settings.ports, settings.frames, XG_CHUNK_SIZE, settings.repeats, settings.seconds);
@@ -551,7 +567,8 @@ int run(const Settings& settings) {
 int main(int argc, char** argv) {
   xdpgpu::bench::Settings settings;
   CLI::App app(
-      "XDP programs as stages: packets a second, against the kernel and the stage acl; and compiling");
+      "XDP programs as stages: packets a second, against the kernel and the stage that does the same; and "
+      "compiling");
   app.add_option("--device", settings.devices,
                  "compute devices, as `xdpgpu devices` names them; with /persistent behind, driven by a "
                  "resident kernel")
@@ -559,7 +576,8 @@ int main(int argc, char** argv) {
   app.add_option("--batch", settings.batches, "packets a batch, the largest last")
       ->delimiter(',')
       ->check(CLI::Range(64, 65536));
-  app.add_option("--only", settings.only, "programs that have one of these in their names: filter, dny, alw")
+  app.add_option("--only", settings.only,
+                 "programs that have one of these in their names: filter, dny, alw, balancer")
       ->delimiter(',');
   app.add_option("--objects", settings.objects,
                  "folder of xdp-filter's objects; without it LIBXDP_OBJECT_PATH, or where Debian has them");

@@ -431,7 +431,7 @@ TEST(ProgramKeys, WhatIsNotOneKeyIsInOrder) {
                   "the map few, an LRU hash, has too few");
   // By bytes of the packet, which are no place on the stack.
   expect_in_order(with_key(Code{map(r1, 0)[0], map(r1, 0)[1], move(r2, r7), call(BPF_FUNC_map_lookup_elem)}),
-                  "by a key that does not stand on its stack");
+                  "by a key that does not stand at one place of its stack");
   expect_in_order(with_key(look, asked(5, BPF_FUNC_map_update_elem)), "updates an entry of a map");
   // What one key's packets find says how often another map is read: nobody's count goes there.
   Assembly a;
@@ -456,6 +456,48 @@ TEST(ProgramKeys, WhatIsNotOneKeyIsInOrder) {
                          load(BPF_DW, r9, r0, 0)};
   expect_in_order(with_key(counting, look, jump_k(BPF_JEQ, r0, 0, 1), store(BPF_DW, r0, 0, r9)),
                   "writes to an LRU hash");
+}
+
+// Ways that leave other things at other places of the stack, and meet in front of what looks there.
+TEST(ProgramCounts, APlaceOnTheStackMayBeOneOfSeveral) {
+  const auto meeting = [](const auto&... parts) {
+    Assembly a;
+    a(move(r6, r1), load(BPF_W, r7, r6, 0), load(BPF_B, r8, r7, 0), store_k(BPF_DW, r10, -8, 1),
+      store_k(BPF_DW, r10, -24, 2), store_k(BPF_DW, r10, -40, 0), move(r2, r10), alu_k(BPF_ADD, r2, -24));
+    a.to("meet", jump_k(BPF_JEQ, r8, 0));
+    a(move(r2, r10), alu_k(BPF_ADD, r2, -8));
+    a.label("meet")(parts...);
+    a(map(r1, 0), call(BPF_FUNC_map_lookup_elem));
+    a.to("none", jump_k(BPF_JEQ, r0, 0));
+    a(move_k(r1, 1), atomically(BPF_DW, kXadd, r0, 0, r1));
+    return ended(a);
+  };
+  counts(meeting(), 0, 1);
+  counts(meeting(load(BPF_W, r3, r2, 0), store(BPF_W, r2, 4, r3)), 0, 1);
+  // What may have been written there is not known any more: that is no pointer.
+  no(meeting(store(BPF_DW, r10, -8, r7), store_k(BPF_W, r2, 0, 1), load(BPF_DW, r3, r10, -8),
+             load(BPF_W, r4, r3, 0)),
+     "loads from an address that is not known beforehand");
+  no(meeting(load(BPF_DW, r3, r2, 4)), "comes to a place on the stack that is not known beforehand");
+  no(meeting(alu_k(BPF_ADD, r2, 16), store_k(BPF_DW, r2, 0, 1)),
+     "comes to a place on the stack that is not known beforehand");
+  // Counts that may be there.
+  const auto counted = [](int place) {
+    Assembly a;
+    a(move(r6, r1), load(BPF_W, r7, r6, 0), load(BPF_B, r8, r7, 0), store_k(BPF_DW, r10, -8, 1),
+      store_k(BPF_DW, r10, -24, 2));
+    look_up(a, 0);
+    a(load(BPF_DW, r3, r0, 0), store(BPF_DW, r10, place, r3), move_k(r1, 1),
+      atomically(BPF_DW, kXadd, r0, 0, r1), move(r2, r10), alu_k(BPF_ADD, r2, -24));
+    a.to("meet", jump_k(BPF_JEQ, r8, 0));
+    a(move(r2, r10), alu_k(BPF_ADD, r2, -16));
+    a.label("meet")(load(BPF_DW, r4, r2, 0));
+    a.to("none", jump_k(BPF_JEQ, r4, 7));
+    return ended(a);
+  };
+  no(counted(-24), "decides by what it counts");
+  no(counted(-16), "decides by what it counts");
+  counts(counted(-32), 0, 1);
 }
 
 // Packets of one shard in their order, those of others beside them: the answers and the maps' end are the

@@ -175,8 +175,7 @@ static __always_inline int sent_to(struct xdp_md* ctx, const struct address* ser
   return XDP_TX;
 }
 
-SEC("xdp")
-int balance(struct xdp_md* ctx) {
+static __always_inline int balanced(struct xdp_md* ctx) {
   void* const end = (void*)(long)ctx->data_end;
   struct ethhdr* const ethernet = (void*)(long)ctx->data;
   if ((void*)(ethernet + 1) > end) return XDP_PASS;
@@ -228,5 +227,8 @@ int balance(struct xdp_md* ctx) {
   }
   return sent_to(ctx, server, family, bytes);
 }
+
+SEC("xdp")
+int balance(struct xdp_md* ctx) { return balanced(ctx); }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -30,7 +30,7 @@ class BalancerTest : public ProgramTest {
     object_ = read_object(path);
     std::remove(path.c_str());
     twins_ = std::make_unique<Twins>(object_.maps);
-    devices_ = std::make_unique<gpu::programs::DeviceTwins>(object_.maps);
+    devices_ = std::make_unique<gpu::programs::DeviceTwins>(object_.maps, std::vector<Map>(), true);
     const auto program = twins_->add(object_.code);
     ASSERT_TRUE(program) << twins_->refusal();
     number_ = *program;
