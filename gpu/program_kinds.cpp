@@ -23,6 +23,7 @@ bool meet(Kinds& into, const Kinds& other) {
   for (u32 i = 0; i < into.registers.size(); ++i)
     into.registers[i] = met(into.registers[i], other.registers[i]);
   into.changed |= other.changed;
+  into.written |= other.written;
   std::erase_if(into.spilled, [&](const auto& one) {
     const auto found = other.spilled.find(one.first);
     return found == other.spilled.end() || found->second != one.second;
@@ -51,7 +52,7 @@ Kind sum(const Operation& one, const Kinds& kinds) {
   return by.of == Of::anything && to.of != Of::map ? to : kAnything;
 }
 
-bool changes_maps(const Operation& one, bool keeps_order, const Kinds& kinds) {
+bool changes_maps(const Operation& one, const Keeps& keeps, const Kinds& kinds) {
   switch (one.operation) {
     case XG_PROGRAM_STORE:
       // Where it is not the stack, the text is left with this instruction.
@@ -62,7 +63,7 @@ bool changes_maps(const Operation& one, bool keeps_order, const Kinds& kinds) {
     case XG_PROGRAM_CALL:
       return true;
     case XG_PROGRAM_LOOK_UP:
-      return !keeps_order;  // an LRU hash's
+      return !keeps.order;  // an LRU hash's
     case XG_PROGRAM_TIME:
     case XG_PROGRAM_RANDOM:
     case XG_PROGRAM_QUEUE:
@@ -72,7 +73,34 @@ bool changes_maps(const Operation& one, bool keeps_order, const Kinds& kinds) {
   }
 }
 
+// Another place than these the text does not write to, but to the packet.
+bool is_elsewhere(const Kind& kind) { return kind.of == Of::stack || kind.of == Of::value; }
+bool writes_packet(const Operation& one, const Keeps& keeps, const Kinds& kinds) {
+  switch (one.operation) {
+    case XG_PROGRAM_STORE:
+      return !is_elsewhere(kinds.registers[one.destination]);
+    case XG_PROGRAM_ADJUST_HEAD:
+    case XG_PROGRAM_ADJUST_META:
+    case XG_PROGRAM_ADJUST_TAIL:
+      return true;
+    case XG_PROGRAM_CALL:
+      return !keeps.packet;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
+
+bool keeps_packet(std::span<const u32> code) {
+  for (u32 at = 0; at < code.size() / 4; ++at) {
+    const Operation one = operation_at(code, at);
+    if ((one.operation == XG_PROGRAM_STORE && one.destination != 10) ||
+        (one.operation >= XG_PROGRAM_ADJUST_HEAD && one.operation <= XG_PROGRAM_ADJUST_TAIL))
+      return false;
+  }
+  return true;
+}
 
 Operation operation_at(std::span<const u32> code, u32 at) {
   const u32 flags = code[u64{at} * 4];
@@ -93,10 +121,11 @@ bool ends_block(u32 operation) {
          operation == XG_PROGRAM_CALL || operation == XG_PROGRAM_EXIT || operation >= XG_PROGRAM_LOOK_UP;
 }
 
-void follow(const Operation& one, u32 stack, bool keeps_order, Kinds& kinds) {
+void follow(const Operation& one, u32 stack, const Keeps& keeps, Kinds& kinds) {
   Kind& to = kinds.registers[one.destination];
   const auto place = static_cast<std::int32_t>(one.what);
-  kinds.changed |= changes_maps(one, keeps_order, kinds);
+  kinds.changed |= changes_maps(one, keeps, kinds);
+  kinds.written |= writes_packet(one, keeps, kinds);
   if (is_arithmetic(one.operation)) {
     const bool moves = one.operation == XG_PROGRAM_MOV && !one.narrow && one.what == 64;
     if (moves)
@@ -132,7 +161,7 @@ void follow(const Operation& one, u32 stack, bool keeps_order, Kinds& kinds) {
   }
 }
 
-Function followed(std::span<const u32> code, u32 start, const Kinds& given, u32 stack, bool keeps_order) {
+Function followed(std::span<const u32> code, u32 start, const Kinds& given, u32 stack, const Keeps& keeps) {
   Function made;
   std::map<u32, Kinds> before;  // by instruction
   std::deque<u32> waiting{start};
@@ -147,7 +176,7 @@ Function followed(std::span<const u32> code, u32 start, const Kinds& given, u32 
     waiting.pop_front();
     const Operation one = operation_at(code, at);
     Kinds kinds = before[at];
-    follow(one, stack, keeps_order, kinds);
+    follow(one, stack, keeps, kinds);
     if (one.operation == XG_PROGRAM_EXIT || one.operation == XG_PROGRAM_NONE) continue;
     if (is_condition(one.operation) || one.operation == XG_PROGRAM_JA) {
       leaders.insert(one.what);

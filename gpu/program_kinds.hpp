@@ -33,7 +33,8 @@ struct Kinds {
   std::array<Kind, 11> registers{};
   std::map<std::int32_t, Kind>
       spilled;           // by the place of 8 bytes in its own stack, as it is counted from R10
-  bool changed = false;  // some map may have been changed by then: else it is certain that none was
+  bool changed = false;  // some map or the packet may have been by then: else it is certain that none was
+  bool written = false;  // the packet may have been written to, or its ends moved; else it is as it came
   bool operator==(const Kinds&) const = default;
 };
 
@@ -43,11 +44,19 @@ struct Function {
   std::map<u32, Kinds> at_block;  // by the first instruction of a block
 };
 
+// What nothing in a program does.
+struct Keeps {
+  bool order = true;   // no look-up changes a map
+  bool packet = true;  // no function writes to the packet, or moves its ends
+};
+// Of the code by itself.
+bool keeps_packet(std::span<const u32> code);
+
 // The function that begins at `start`, called with these, whose stack has that number. Jumps and calls of the
-// code go to instructions. keeps_order: no look-up changes a map.
-Function followed(std::span<const u32> code, u32 start, const Kinds& given, u32 stack, bool keeps_order);
+// code go to instructions.
+Function followed(std::span<const u32> code, u32 start, const Kinds& given, u32 stack, const Keeps& keeps);
 // What an instruction makes of it.
-void follow(const Operation& one, u32 stack, bool keeps_order, Kinds& kinds);
+void follow(const Operation& one, u32 stack, const Keeps& keeps, Kinds& kinds);
 
 // Whether some function of the code has a loop. Jumps go to instructions.
 bool goes_round(std::span<const u32> code);

@@ -39,7 +39,7 @@ std::optional<u32> first_store(Program program) {
   given.registers.fill({Kind::Of::anything});
   given.registers[1] = {Kind::Of::context};
   given.registers[10] = {Kind::Of::stack, 0};
-  const Function function = followed(made->code, 0, given, 0, true);
+  const Function function = followed(made->code, 0, given, 0, {});
   Kinds kinds;
   for (const u32 at : function.instructions) {
     if (const auto found = function.at_block.find(at); found != function.at_block.end())
@@ -48,7 +48,7 @@ std::optional<u32> first_store(Program program) {
     if ((one.operation == XG_PROGRAM_STORE || one.operation == XG_PROGRAM_ATOMIC) &&
         kinds.registers[one.destination].of == Kind::Of::packet)
       return at;
-    follow(one, 0, true, kinds);
+    follow(one, 0, {}, kinds);
   }
   return std::nullopt;
 }

@@ -63,11 +63,15 @@ bool is_asked(u32 operation) {
          operation == XG_PROGRAM_REDIRECT_MAP || operation == XG_PROGRAM_PERF_OUTPUT ||
          operation == XG_PROGRAM_RING_OUTPUT || operation == XG_PROGRAM_FIB_LOOKUP;
 }
+bool adjusts(u32 operation) {
+  return operation == XG_PROGRAM_ADJUST_HEAD || operation == XG_PROGRAM_ADJUST_META ||
+         operation == XG_PROGRAM_ADJUST_TAIL;
+}
 // Whether how many steps it comes to is in the instructions alone.
 bool counts_itself(const std::vector<u32>& code) {
   for (u32 at = 0; at < code.size() / 4; ++at)
     if (const u32 operation = operation_at(code, at).operation;
-        is_asked(operation) && operation != XG_PROGRAM_ATOMIC)
+        adjusts(operation) || (is_asked(operation) && operation != XG_PROGRAM_ATOMIC))
       return false;
   return !goes_round(code);
 }
@@ -78,7 +82,8 @@ class Translator {
   Translator(const Decoded& program, std::string name)
       : program_(program), name_(std::move(name)), counts_steps_(!counts_itself(program.code)) {
     for (u32 map = 0; map < maps(); ++map)
-      keeps_order_ = keeps_order_ && map_word(map, XG_PROGRAM_MAP_TYPE) != XG_PROGRAM_LRU_HASH;
+      keeps_.order = keeps_.order && map_word(map, XG_PROGRAM_MAP_TYPE) != XG_PROGRAM_LRU_HASH;
+    keeps_.packet = keeps_packet(program.code);
   }
 
   tl::expected<std::string, std::string> translate() {
@@ -130,7 +135,7 @@ class Translator {
     chain_.back().run = runs_++;
     const Frame own = frame();
     stack_words_ = std::max(stack_words_, (own.from + own.bytes) / 4);
-    const Function function = followed(program_.code, own.start, given, stack, keeps_order_);
+    const Function function = followed(program_.code, own.start, given, stack, keeps_);
     written_ += static_cast<u32>(function.instructions.size());
     if (written_ > kMostInstructions)
       return Failure(
@@ -157,7 +162,7 @@ class Translator {
                            one.operation != XG_PROGRAM_NONE;
       if (goes_on && (i + 1 == function.instructions.size() || function.instructions[i + 1] != next))
         return Failure(fmt::format("its instruction {} is followed by none", at_));
-      follow(one, stack, keeps_order_, kinds);
+      follow(one, stack, keeps_, kinds);
       changed_ = kinds.changed;
       left_ -= 1;
     }
@@ -197,7 +202,8 @@ class Translator {
     for (u32 at = at_, left = left_; left != 0; --left) {
       const Operation one = operation_at(program_.code, at);
       const bool loads = one.operation == XG_PROGRAM_LOAD;
-      if (loads && kinds.registers[one.source].of == Of::packet && !changed.contains(one.source)) {
+      if (loads && kinds.registers[one.source].of == Of::packet && !kinds.written &&
+          !changed.contains(one.source)) {
         const i64 first = static_cast<std::int32_t>(one.what), last = first + one.bytes;
         Reach& reach = reaches.try_emplace(one.source, Reach{first, last, 0}).first->second;
         reach = {std::min(reach.first, first), std::max(reach.last, last), reach.loads + 1};
@@ -206,7 +212,7 @@ class Translator {
       if (loads || one.operation < XG_PROGRAM_JEQ || one.operation == XG_PROGRAM_LOAD_COUNT ||
           one.operation == XG_PROGRAM_NUMBER)
         changed.insert(one.destination);
-      follow(one, depth(), keeps_order_, kinds);
+      follow(one, depth(), keeps_, kinds);
       at += one.operation == XG_PROGRAM_NUMBER ? 2 : 1;
     }
     for (const auto& [base, reach] : reaches) {
@@ -270,19 +276,32 @@ class Translator {
                               : one.operation == XG_PROGRAM_RANDOM ? "random"
                                                                    : "queue");
       line("XG_FORGET;");
+    } else if (adjusts(one.operation)) {
+      add_adjusting(one);
     } else if (is_asked(one.operation)) {
-      add_asking();
+      add_asking(one, kinds);
     } else {
       line("{};", leave());
     }
     return {};
   }
 
-  // Whatever it does to maps and to the machine stays there. What writes to the packet is not asked for, but
-  // nobody has looked where an atomic operation goes.
-  void add_asking() {
-    asks_ = true;
+  // Whatever it does to maps and to the machine stays there. An atomic operation may go where nobody has
+  // looked: then to the packet.
+  void add_asking(const Operation& one, const Kinds& kinds) {
+    asks_ = begins_ = true;
     line("XG_ASK({}u, XG_CALLS_{})", at_, frame().run);
+    if (one.operation == XG_PROGRAM_ATOMIC && !kinds.written)
+      line("if (m.lines_used != 0u) return xg_program_go_on(m);");
+  }
+  void add_adjusting(const Operation& one) {
+    begins_ = true;
+    line("if (r1 != {}) {};", programs::number(xg_program_pointer(XG_PROGRAM_CONTEXT, 0)), leave());
+    line("XG_BEGIN");
+    line("m.steps = steps; r0 = xg_program_adjusted(m, {}u, xg_program_low(r2)); steps = m.steps;",
+         one.operation);
+    line("if (m.fault != 0u) return xg_program_go_on(m);");
+    line("XG_FORGET;");
   }
 
   void add_arithmetic(const Operation& one) {
@@ -383,7 +402,15 @@ class Translator {
     } else {
       address(one.source, one.what);
       for (const Kind& kind : places(kinds.registers[one.source]))
-        line("if ({}) v = {}; else", is_there(kind, one.bytes), got(kind, one.bytes));
+        if (kind.of == Of::packet && kinds.written)
+          line(
+              "if (xg_translated_is_packet(a)) {{ XG_BEGIN v = xg_program_loaded(m, a, {}u); if (m.fault != "
+              "0u) "
+              "return xg_program_go_on(m); }} else",
+              one.bytes);
+        else
+          line("if ({}) v = {}; else", is_there(kind, one.bytes), got(kind, one.bytes));
+      begins_ = begins_ || kinds.written;
       line("{};", leave());
     }
     if (one.operation == XG_PROGRAM_LOAD_COUNT) line("c{} = v;", counted(one.immediate));
@@ -405,6 +432,16 @@ class Translator {
             "if ({0} && xg_translated_is_aligned({1}, {2}u)) xg_translated_state_set(state, {1}, {2}u, {3}); "
             "else",
             is_there(kind, one.bytes), value_at(kind), one.bytes, operand(one));
+      // Else what comes behind it takes the packet for one that is as it came.
+      const bool is_known = kinds.registers[one.destination].of != Of::stack &&
+                            kinds.registers[one.destination].of != Of::value;
+      if (kind.of == Of::packet && is_known)
+        line(
+            "if (xg_translated_is_packet(a)) {{ XG_BEGIN xg_program_stored(m, a, {}u, {}); if (m.fault != "
+            "0u) "
+            "return xg_program_go_on(m); }} else",
+            one.bytes, operand(one));
+      begins_ = begins_ || (kind.of == Of::packet && is_known);
     }
     line("{};", leave());
   }
@@ -421,8 +458,8 @@ class Translator {
     for (const Kind& kind : places(kinds.registers[one.destination]))
       if (kind.of == Of::value && one.bytes >= 4 &&
           (map_word(kind.number, XG_PROGRAM_MAP_FLAGS) & XG_PROGRAM_VALUES_READ_ONLY) == 0)
-        line("if ({}) xg_translated_add(state, {}, {}u, {}); else", is_there(kind, one.bytes), value_at(kind),
-             one.bytes, by);
+        line("if ({}) xg_translated_add(m, state, {}, {}u, {}); else", is_there(kind, one.bytes),
+             value_at(kind), one.bytes, by);
     line("{};", leave());
   }
 
@@ -448,6 +485,7 @@ class Translator {
     line("#undef XG_R10");
     chain_.push_back(called);
     given.changed = kinds.changed;
+    given.written = kinds.written;
     if (auto done = add_function(given); !done) return done;
     const u32 run = frame().run;
     chain_.pop_back();
@@ -471,7 +509,7 @@ class Translator {
     line("if (r1 != {}) {};", programs::number(xg_program_pointer(XG_PROGRAM_MAPS + map.number, 0)), leave());
     line("a = r2;");
     for (const Kind& kind : places(kinds.registers[2])) {
-      if (kind.of == Of::context) continue;
+      if (kind.of == Of::context || (kind.of == Of::packet && kinds.written)) continue;
       std::string key;
       for (u32 i = 0; i < words; ++i) {
         const u32 here = std::min(bytes - i * 4, 4u);
@@ -484,6 +522,10 @@ class Translator {
     std::string arguments = "m";
     for (u32 i = 0; i < words; ++i) arguments += fmt::format(", k{}", i);
     line("r0 = look_up_{}({});", map.number, arguments);
+    // It seeks its key, and has it.
+    if (map_word(map.number, XG_PROGRAM_MAP_SHARD_SHIFT) != 32 &&
+        map_word(map.number, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_LRU_HASH)
+      line("if (m.seeks_key != 0u) return;");
     if (counts_steps_ && bytes >= 8) line("steps += {}u;", bytes / 8);
     written_ += bytes / 8;
     line("XG_FORGET;");
@@ -530,11 +572,10 @@ class Translator {
     for (u32 i = 0; i < counts_; ++i) given += fmt::format(" m.counted[{0}] = c{0};", i);
     text += "#define XG_BEGIN if (!begun) { xg_program_prepare(m); begun = true; }\n";
     text += fmt::format("#define XG_GIVE{} m.steps = steps; m.next = at;\n", given);
-    // Behind a store to the packet its bytes are the machine's.
     if (asks_)
       text += fmt::format(
           "#define XG_ASK(instruction, calls) {{ at = instruction; XG_BEGIN calls XG_GIVE xg_program_one(m); "
-          "if (m.fault != 0u || m.lines_used != 0u) return xg_program_go_on(m);{} steps = m.steps; "
+          "if (m.fault != 0u) return xg_program_go_on(m);{} steps = m.steps; "
           "for (i = 0u; i < {}u; i++) s[i] = m.stack[i]; }}\n",
           taken, stack_words_);
     text += fmt::format("XG_UNIT void {}(xg_program_machine& m) {{\n", name_);
@@ -559,7 +600,7 @@ class Translator {
     text += "leave:\n  XG_GIVE\n  xg_program_go_on(m);\n  return;\n";
     text += "over:\n  m.r[0] = r0;\n  m.steps = steps;\n";
     // What waits for the end of the run is given back.
-    text += asks_ ? "  if (begun) {\n    m.frames = 0u;\n    return xg_program_go_on(m);\n  }\n" : "";
+    text += begins_ ? "  if (begun) {\n    m.frames = 0u;\n    return xg_program_go_on(m);\n  }\n" : "";
     text += "  m.fault = 0u;\n  m.redirect_to = 0u;\n}\n";
     return text;
   }
@@ -567,8 +608,9 @@ class Translator {
   const Decoded& program_;
   std::string name_;
   bool counts_steps_;
-  bool keeps_order_ = true;  // there is no LRU hash
+  Keeps keeps_{};
   bool asks_ = false;
+  bool begins_ = false;   // it may come to use the machine
   bool changed_ = false;  // some map may have been, where the text stands
   std::string body_;
   std::vector<Frame> chain_;

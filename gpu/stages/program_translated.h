@@ -51,6 +51,7 @@ XG_FN void xg_translated_stack_set(u32* stack, u32 at, u32 bytes, u64 value) {
                                       xg_program_low(puts >> (64u - shift)));
 }
 
+XG_FN bool xg_translated_is_packet(u64 address) { return u32(address >> 32) == XG_PROGRAM_PACKET; }
 /* A packet that nobody has written to: bytes [first, first + room) of the address space. `from`: the first
  * byte's place in the frame, frame_bias and all. No word is touched that has none of the bytes. */
 XG_FN bool xg_translated_in_packet(u64 address, u64 first, u64 room, u32 bytes) {
@@ -145,8 +146,9 @@ XG_FN void xg_translated_state_set(xg_state state, u32 at, u32 bytes, u64 value)
   }
 }
 /* Of 4 or 8 bytes, as xg_program_add_to() does it. */
-XG_FN void xg_translated_add(xg_state state, u32 at, u32 bytes, u64 by) {
+XG_FN void xg_translated_add(XG_PROGRAM_MACHINE_READ, xg_state state, u32 at, u32 bytes, u64 by) {
   const u32 i = at >> 2;
+  if (m.seeks_key != 0u) return;
   if (bytes == 8u) {
     XG_ADD64(state, i, by);
   } else {
@@ -169,13 +171,23 @@ XG_FN u64 xg_translated_context_get(XG_PROGRAM_MACHINE_READ, u64 address) {
   return offset == 16u ? u64(m.queue) : u64(m.egress);
 }
 
-/* What a map has under a key of which `words` are given. */
-XG_FN u64 xg_translated_look_up(xg_program_machine& m, u32 map, const u32* words) {
+/* A key of a map, of which `words` are given; and what the map has under it. Of a run that seeks its key:
+ * whether it has found it, as xg_program_key_found(). */
+XG_FN xg_program_key xg_translated_key(XG_PROGRAM_MACHINE_READ, u32 map, const u32* words) {
   xg_program_key key;
   key.words = words;
-  key.bytes = xg_program_map_word(m, map, XG_PROGRAM_MAP_KEY);
+  key.bytes = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY);
   key.first = words[0];
-  key.is_prefix = xg_program_map_word(m, map, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_TRIE ? 1u : 0u;
+  key.is_prefix = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_TRIE ? 1u : 0u;
+  return key;
+}
+XG_FN u64 xg_translated_look_up(xg_program_machine& m, u32 map, const u32* words) {
+  const xg_program_key key = xg_translated_key(m, map, words);
+  if (xg_program_is_sharded(m, map) && m.seeks_key != 0u) {
+    m.key_hash = xg_program_hash(m, key);
+    m.fault = XG_PROGRAM_KEY_FOUND;
+    return u64(0);
+  }
   return xg_program_get(m, map, key);
 }
 

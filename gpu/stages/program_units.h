@@ -29,5 +29,10 @@ XG_UNIT void xg_program_interpret(xg_program_machine& m);
 XG_UNIT void xg_program_prepare(xg_program_machine& m);
 XG_UNIT void xg_program_one(xg_program_machine& m);
 XG_UNIT void xg_program_go_on(xg_program_machine& m);
+/* Of a packet that may have been written to: 1, 2, 4 or 8 bytes of it; and what moves its ends, R0 of that
+ * call. Where `fault` is not 0 then, the run is over. The machine is past its beginning. */
+XG_UNIT u64 xg_program_loaded(xg_program_machine& m, u64 address, u32 bytes);
+XG_UNIT void xg_program_stored(xg_program_machine& m, u64 address, u32 bytes, u64 value);
+XG_UNIT u64 xg_program_adjusted(xg_program_machine& m, u32 operation, u32 by);
 
 #endif

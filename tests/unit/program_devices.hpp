@@ -108,7 +108,7 @@ class Device {
     m.egress = packet.egress_ifindex;
     m.most_steps = static_cast<u32>(packet.most_steps);
     m.most_lines = packet.most_lines;
-    m.seeks_key = 0;
+    m.seeks_key = seeks_key ? 1 : 0;
     std::memset(event_.data(), 0xa5, sizeof(event_));
     m.event = {event_.data()};
     if (translated == nullptr) {
@@ -149,6 +149,8 @@ class Device {
   DeviceState state() { return {code_.tables, code_.state}; }
   Image& code() { return code_; }
   xg_program_machine& machine() { return *machine_; }
+  // Runs only seek the key that orders their packet.
+  bool seeks_key = false;
   // Of the only program: runs in the interpreter's place, and does not say how many steps it took.
   void (*translated)(xg_program_machine&) = nullptr;
 
