@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -152,7 +153,6 @@ Filter own_filter(const Entries& prefixes) {
 
 namespace {
 
-constexpr u32 kFlows = 65'536;  // that are remembered
 constexpr u32 kServices = 64, kServersOfOne = 4, kRingOfOne = 64;
 constexpr u16 kServicePort = 443;
 
@@ -182,11 +182,12 @@ const std::array<u8, 6> kGateway{2, 0, 0x5e, 0, 0x53, 1};
 
 }  // namespace
 
-Filter balancer() {
+Filter balancer(u32 flows) {
   Filter made{.name = "balancer.bpf.c",
               .object = {xdpgpu_balancer_object, xdpgpu_again_object},
               .maps = {{"services", {}}, {"ring", {}}, {"servers", {}}, {"way", {}}},
               .services = kServices,
+              .flows = flows,
               .again = {xdpgpu_again_object, xdpgpu_objects_end},
               .again_section = "xdp/again",
               .compile_bar = 3};
@@ -222,7 +223,7 @@ std::vector<StagePacket> packets_to_services(const Filter& balancer, u32 count) 
   return packets;
 }
 
-gpu::LoadBalanceSettings load_balance_of() {
+gpu::LoadBalanceSettings load_balance_of(const Filter& balancer) {
   gpu::LoadBalanceSettings stage;
   for (u32 i = 1; i <= kServersOfOne; ++i) {
     gpu::Backend& backend = stage.backends.emplace_back();
@@ -233,7 +234,7 @@ gpu::LoadBalanceSettings load_balance_of() {
     std::copy(address.begin(), address.end(), backend.address.address.begin());
   }
   stage.algorithm = gpu::LoadBalanceSettings::Algorithm::maglev;
-  stage.affinity = gpu::AffinitySettings{.table = {.entries = kFlows}};
+  stage.affinity = gpu::AffinitySettings{.table = {.entries = std::bit_ceil(balancer.flows)}};
   stage.encapsulation = gpu::EncapsulationSettings{};
   gpu::Prefix source;
   source.length = 32;

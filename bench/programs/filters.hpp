@@ -43,6 +43,7 @@ struct Filter {
   // A load balancer of so many services, to which all packets are; they are sent back. 0: it is none, and has
   // entries.
   u32 services = 0;
+  u32 flows = 0;  // that it remembers, of its map `flows`
   // What the kernel runs many times on end, and its section, where that is not the object: it answers as that
   // does, and leaves the packet as it was.
   std::string again{}, again_section{};
@@ -58,11 +59,11 @@ Filter own_filter(const Entries& prefixes);
 gpu::Result<Filter> xdp_filter(const std::string& folder, bool drops_hits, const Entries& addresses);
 // config/examples/balancer: flows of its services, each of which it remembers in an LRU hash, go to servers
 // inside of IP packets.
-Filter balancer();
+Filter balancer(u32 flows);
 // Different flows, each to one of its services.
 std::vector<StagePacket> packets_to_services(const Filter& balancer, u32 count);
 // What does the same for one service: Maglev, affinity by flow, IP in IP.
-gpu::LoadBalanceSettings load_balance_of();
+gpu::LoadBalanceSettings load_balance_of(const Filter& balancer);
 
 // Where xdp-filter's objects are: LIBXDP_OBJECT_PATH, or where distributions have them.
 std::string usual_folder();

@@ -50,6 +50,9 @@ class Loaded final : public KernelProgram {
   Result<void> prepare(const Filter& filter) {
     bpf_map* map = nullptr;
     bpf_object__for_each_map(map, object_.get()) bpf_map__set_pin_path(map, nullptr);
+    if (bpf_map* const flows = bpf_object__find_map_by_name(object_.get(), "flows");
+        flows != nullptr && filter.flows != 0)
+      bpf_map__set_max_entries(flows, filter.flows);
     bpf_program* program = bpf_object__next_program(object_.get(), nullptr);
     while (program != nullptr && !filter.again.empty() &&
            filter.again_section != bpf_program__section_name(program))

@@ -58,7 +58,7 @@ struct Settings {
   std::vector<u32> batches{64, 1024, 65536};
   std::vector<std::string> only;
   std::string objects;
-  u32 sources = 4096, ports = 1024;
+  u32 sources = 4096, ports = 1024, flows = 65'536;
   u32 hits = 10;
   u32 frames = 131072;
   u32 sample = 256;
@@ -133,7 +133,7 @@ class Bench {
     ask_kernel(filter, right);
     const auto stage =
         gpu::Pipelines::compile({{"main",
-                                  {filter.services != 0 ? gpu::StageSettings(load_balance_of())
+                                  {filter.services != 0 ? gpu::StageSettings(load_balance_of(filter))
                                                         : gpu::StageSettings(acl_of(filter))}}});
     std::string stage_problem = !right.problem.empty() ? right.problem : stage ? "" : stage.error();
     const auto stage_right = filter.services == 0    ? acl_verdicts(filter, packets)
@@ -225,8 +225,10 @@ class Bench {
     std::shared_ptr<const gpu::Pipelines> pipelines;
     for (int i = 0; i < settings_.repeats; ++i) {
       auto start = Clock::now();
-      const auto program = programs::read_program(std::as_bytes(std::span(filter.object)), {}, kernel_types);
+      auto program = programs::read_program(std::as_bytes(std::span(filter.object)), {}, kernel_types);
       if (!program) return refused(filter, program.error());
+      for (auto& map : program->program.maps)
+        if (map.name == "flows" && filter.flows != 0) map.entries = filter.flows;
       read.push_back(since(start));
       whole.push_back(read.back());
       start = Clock::now();
@@ -525,6 +527,7 @@ int run(const Settings& settings) {
   Rows rows("programs");
   rows["sources"] = settings.sources;
   rows["ports"] = settings.ports;
+  rows["flows"] = settings.flows;
   rows["hits_of_a_hundred"] = settings.hits;
   rows["frames"] = settings.frames;
   rows["seconds"] = settings.seconds;
@@ -545,7 +548,7 @@ int run(const Settings& settings) {
       rows.leave_out(filter.error());
   }
   filters.push_back(own_filter(random_entries(settings.sources, settings.ports, false)));
-  filters.push_back(balancer());
+  filters.push_back(balancer(settings.flows));
   Bench bench(settings, rows);
   std::set<int> gpus;
   for (const std::string& device : settings.devices)
@@ -553,11 +556,13 @@ int run(const Settings& settings) {
   for (const Filter& filter : filters)
     if (wanted(filter.name)) bench.measure(filter);
   fmt::print(
-      "filters that look for {} sources and {} ports, and a load balancer; up to {} frames of 64 bytes in "
+      "filters that look for {} sources and {} ports, and a load balancer of {} flows; up to {} frames of 64 "
+      "bytes in "
       "chunks of {} bytes, of "
       "no order; the kernel by BPF_PROG_TEST_RUN, which runs a packet many times on end: its caches "
       "are warm, and no packet is received, both to its advantage; median of {} runs of {} s\n\n",
-      settings.sources, settings.ports, settings.frames, XG_CHUNK_SIZE, settings.repeats, settings.seconds);
+      settings.sources, settings.ports, settings.flows, settings.frames, XG_CHUNK_SIZE, settings.repeats,
+      settings.seconds);
   return rows.report(settings.json) ? 0 : 1;
 }
 
@@ -584,6 +589,8 @@ int main(int argc, char** argv) {
   app.add_option("--sources", settings.sources, "source addresses, or prefixes, in a program's map")
       ->check(CLI::Range(1, 10'000));
   app.add_option("--ports", settings.ports, "ports in a program's map")->check(CLI::Range(1, 6'000));
+  app.add_option("--flows", settings.flows, "flows that the load balancer remembers")
+      ->check(CLI::Range(256, 1 << 20));
   app.add_option("--hits", settings.hits, "of a hundred packets, those that are made to hit")
       ->check(CLI::Range(0, 100));
   app.add_option("--frames", settings.frames, "frames in memory, of 2 KiB each")

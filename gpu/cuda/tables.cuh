@@ -172,6 +172,10 @@ __device__ inline void apply_found(const xg_batch& batch, Crowd& crowd, const u3
     kind = __ldcg(&crowd.kinds[packet]);
     body = __ldcg(&crowd.bodies[packet]);
     memcpy(&touch, pieces, sizeof(touch));
+#ifdef XG_WITH_PROGRAMS
+    // The copy is in another block's memory.
+    if (xg_stage_runs_programs(kind)) touch.key[XG_PROGRAM_TOUCH_BYTES] = 0;
+#endif
   }
   const u32 outcome = xg_apply_lanes(warp, batch, has, kind, body, touch, cache);
   if (has) __stcg(&crowd.outcomes[packet], outcome);

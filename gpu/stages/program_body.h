@@ -30,4 +30,9 @@
 #define XG_PROGRAM_BODY_KEY_BITS 27u
 #define XG_PROGRAM_BODY_WORDS 28u
 
+/* Of the key of an xg_touch: where a copy of the packet's beginning stands, in memory that those who take the
+ * packet see, its first byte there, and how many there are. */
+#define XG_PROGRAM_TOUCH_COPY 5u
+#define XG_PROGRAM_TOUCH_BYTES 8u
+
 #endif

@@ -206,9 +206,18 @@ XG_FN u32 xg_program_word_that_came(XG_PROGRAM_MACHINE_READ, u32 index) {
 #endif
   if (at >= m.first && at + 4u <= m.last) return XG_UNALIGNED(m.frame, from >> 2, from & 3u);
   u32 word = 0u;
-  for (u32 i = 0u; i < 4u; i++)
-    if (at + i >= m.first && at + i < m.last)
-      word |= ((m.frame.v[(from + i) >> 2] >> (((from + i) & 3u) * 8u)) & 0xffu) << (i * 8u);
+  for (u32 i = 0u; i < 4u; i++) {
+    if (at + i < m.first || at + i >= m.last) continue;
+    xg_words words = m.frame;
+    u32 byte = from + i;
+#ifdef XG_PROGRAM_NEAR
+    if (at + i < m.near_end) {
+      words = m.near;
+      byte = at + i + m.near_bias;
+    }
+#endif
+    word |= ((words.v[byte >> 2] >> ((byte & 3u) * 8u)) & 0xffu) << (i * 8u);
+  }
   return word;
 }
 /* Which of the machine's lines has it, from 1 on; 0: none. */

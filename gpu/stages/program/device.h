@@ -302,12 +302,27 @@ XG_FN xg_touch xg_program_touch(xg_batch b, xg_way way, xg_view p, u32) {
   t.key[2] = xg_program_random(b, way.body, p);
   t.key[3] = p.number;
   t.key[4] = xg_program_ingress(b, way.body, p);
+#ifdef XG_PROGRAM_NEAR
+  const xg_program_beginning copy = xg_program_beginning_of(b, p);
+  const u64 words = reinterpret_cast<u64>(copy.words.v);
+  t.key[XG_PROGRAM_TOUCH_COPY] = u32(words & u64(0xffffffffu));
+  t.key[XG_PROGRAM_TOUCH_COPY + 1u] = u32(words >> 32);
+  t.key[XG_PROGRAM_TOUCH_COPY + 2u] = copy.at;
+  t.key[XG_PROGRAM_TOUCH_BYTES] = copy.bytes;
+#endif
   return t;
 }
 
 XG_FN u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) {
+  xg_program_beginning copy = xg_program_no_beginning(b);
+#ifdef XG_PROGRAM_NEAR
+  copy.words.v = reinterpret_cast<XG_WORD*>(
+      xg_word_pair(t.key[XG_PROGRAM_TOUCH_COPY], t.key[XG_PROGRAM_TOUCH_COPY + 1u]));
+  copy.at = t.key[XG_PROGRAM_TOUCH_COPY + 2u];
+  copy.bytes = t.key[XG_PROGRAM_TOUCH_BYTES];
+#endif
   return xg_program_outcome(b, body, xg_program_maps(b, body), t.key[3], xg_word_pair(t.key[0], t.key[1]),
-                            t.size, t.now, t.key[2], t.key[4], xg_program_no_beginning(b), false);
+                            t.size, t.now, t.key[2], t.key[4], copy, false);
 }
 
 #elif defined(XG_PROGRAMS_HAVE_RUN)
