@@ -522,10 +522,12 @@ class Translator {
     std::string arguments = "m";
     for (u32 i = 0; i < words; ++i) arguments += fmt::format(", k{}", i);
     line("r0 = look_up_{}({});", map.number, arguments);
-    // It seeks its key, and has it.
+    // It seeks its key, and has it; or it is not its own.
     if (map_word(map.number, XG_PROGRAM_MAP_SHARD_SHIFT) != 32 &&
-        map_word(map.number, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_LRU_HASH)
-      line("if (m.seeks_key != 0u) return;");
+        map_word(map.number, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_LRU_HASH) {
+      ends_early_ = true;
+      line("if (m.fault != 0u) {{ if (begun) xg_program_go_on(m); return; }}");
+    }
     if (counts_steps_ && bytes >= 8) line("steps += {}u;", bytes / 8);
     written_ += bytes / 8;
     line("XG_FORGET;");
@@ -595,6 +597,7 @@ class Translator {
     for (u32 frame = 1; frame <= deepest_; ++frame)
       for (u32 i = 6; i < 10; ++i) text += fmt::format("  u64 s{}_{} = u64(0);\n", frame, i);
     if (!counts_steps_) text += fmt::format("  if (most < {}u) goto again;\n", written_);
+    if (ends_early_) text += "  m.fault = 0u;\n";
     text += body_;
     text += "again:\n  xg_program_interpret(m);\n  return;\n";
     text += "leave:\n  XG_GIVE\n  xg_program_go_on(m);\n  return;\n";
@@ -610,8 +613,9 @@ class Translator {
   bool counts_steps_;
   Keeps keeps_{};
   bool asks_ = false;
-  bool begins_ = false;   // it may come to use the machine
-  bool changed_ = false;  // some map may have been, where the text stands
+  bool begins_ = false;      // it may come to use the machine
+  bool ends_early_ = false;  // a look-up may end it
+  bool changed_ = false;     // some map may have been, where the text stands
   std::string body_;
   std::vector<Frame> chain_;
   std::map<u32, u32> looked_up_;  // by map: at how many places

@@ -149,8 +149,12 @@ class Group {
     for (u32 k = 0; k < count; k++) {
       Packet& packet = *waiting_[k];
       if (is_now(packet)) {
-        const u32 outcome = sets_.apply(batch_, packet.way.kind, packet.way.body, packet.touch);
-        xg_settle(batch_, packet.seen, outcome, packet.way, packet.result);
+        auto outcome = sets_.apply(batch_, packet.way.kind, packet.way.body, packet.touch);
+        while (!outcome) {
+          come(packet);
+          outcome = sets_.apply(batch_, packet.way.kind, packet.way.body, packet.touch);
+        }
+        xg_settle(batch_, packet.seen, *outcome, packet.way, packet.result);
         arrive(packet);
         if (packet.way.kind == 0) continue;
       }

@@ -116,8 +116,12 @@ class CpuMirror final : public Mirror {
     xg_set_out(batch, seen, way, result);
     if (way.kind == 0) return result;
     while (way.kind != 0) {
-      const xg_touch touch = device_.sets.touch(batch, way, seen, record.wire_length);
-      xg_settle(batch, seen, device_.sets.apply(batch, way.kind, way.body, touch), way, result);
+      std::optional<u32> outcome;
+      while (!outcome) {
+        const xg_touch touch = device_.sets.touch(batch, way, seen, record.wire_length);
+        outcome = device_.sets.apply(batch, way.kind, way.body, touch);
+      }
+      xg_settle(batch, seen, *outcome, way, result);
     }
     return result;
   }

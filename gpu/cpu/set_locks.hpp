@@ -12,21 +12,32 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
 #include "gpu/stages/pipeline.h"
+#include "gpu/stages/program_body.h"
 #include "gpu/thread.hpp"
 
 namespace xdpgpu::gpu::cpu {
 
 class SetLocks {
  public:
-  // Applies a packet to its set, which it has to itself meanwhile. Any thread; a thread is at one set at a
+  // Applies a packet to its set, which it has to itself meanwhile. Nothing: the host has changed the table of
+  // a program since; what the packet brings has to be found anew. Any thread; a thread is at one set at a
   // time.
-  u32 apply(const xg_batch& batch, u32 kind, u32 body, const xg_touch& touch) noexcept {
+  std::optional<u32> apply(const xg_batch& batch, u32 kind, u32 body, const xg_touch& touch) noexcept {
     if (touch.tag == XG_UNTRACKED) return touch.facts;
     std::atomic<bool>& taken = of(xg_state_of(batch, body).v, touch.set);
     while (taken.exchange(true, std::memory_order_acquire)) wait(taken);
-    if (xg_stage_runs_programs(kind)) await_those_beside();
+    if (xg_stage_runs_programs(kind)) {
+      // By what was there before a packet may have had another key.
+      if (touch.key[XG_PROGRAM_TOUCH_EDITS] != edits_.load(std::memory_order_relaxed)) {
+        taken.store(false, std::memory_order_release);
+        return std::nullopt;
+      }
+      // Where packets are ordered by a key nobody has the maps to itself.
+      if (batch.image.v[body + XG_PROGRAM_BODY_KEY_BITS] == 0) await_those_beside();
+    }
     const u32 outcome = xg_stage_apply(batch, kind, body, touch);
     taken.store(false, std::memory_order_release);
     return outcome;
@@ -44,7 +55,8 @@ class SetLocks {
       wait(taken);
       beside.fetch_add(1, std::memory_order_seq_cst);
     }
-    const xg_touch brought = xg_stage_touch(batch, way, seen, bytes);
+    xg_touch brought = xg_stage_touch(batch, way, seen, bytes);
+    brought.key[XG_PROGRAM_TOUCH_EDITS] = edits_.load(std::memory_order_relaxed);
     beside.fetch_sub(1, std::memory_order_release);
     return brought;
   }
@@ -60,6 +72,7 @@ class SetLocks {
       while (of(table, set).exchange(true, std::memory_order_acquire)) wait(of(table, set));
     await_those_beside();
     what();
+    edits_.fetch_add(1, std::memory_order_relaxed);
     for (u32 set = 0; set < locks; set++) of(table, set).store(false, std::memory_order_release);
   }
 
@@ -111,7 +124,8 @@ class SetLocks {
     }
   }
 
-  std::mutex keeping_off_;  // one at a time: two could wait for each other's sets
+  std::mutex keeping_off_;     // one at a time: two could wait for each other's sets
+  std::atomic<u32> edits_{0};  // how often somebody was kept off: it changes while all are
   std::array<Lock, kLocks> locks_;
   std::array<Beside, kBeside> beside_;
 };

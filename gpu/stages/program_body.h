@@ -34,5 +34,6 @@
  * packet see, its first byte there, and how many there are. */
 #define XG_PROGRAM_TOUCH_COPY 5u
 #define XG_PROGRAM_TOUCH_BYTES 8u
+#define XG_PROGRAM_TOUCH_EDITS 9u /* the CPU device's */
 
 #endif

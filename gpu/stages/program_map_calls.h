@@ -90,7 +90,9 @@ XG_SELDOM u64 xg_program_get(XG_PROGRAM_MACHINE, u32 map, xg_program_key key) {
   if (type == XG_PROGRAM_TRIE) {
     slot = xg_program_match(XG_PROGRAM_IT, map, key);
   } else if (xg_program_is_table(type)) {
-    slot = xg_program_seek(XG_PROGRAM_IT, map, key).slot;
+    const xg_program_found found = xg_program_seek(XG_PROGRAM_IT, map, key);
+    if (!xg_program_is_own(XG_PROGRAM_IT, map, found.hash)) return u64(0);
+    slot = found.slot;
     if (slot != 0u && type == XG_PROGRAM_LRU_HASH) {
       xg_program_unlink(XG_PROGRAM_IT, map, slot - 1u);
       xg_program_link_newest(XG_PROGRAM_IT, map, slot - 1u);
@@ -151,6 +153,7 @@ XG_SELDOM u64 xg_program_put(XG_PROGRAM_MACHINE, u32 map, xg_program_key key, xg
       (of_devices && xg_program_read(XG_PROGRAM_IT, value, 4u) == u64(0)))
     return xg_program_error(XG_PROGRAM_EINVAL);
   const xg_program_found found = xg_program_seek(XG_PROGRAM_IT, map, key);
+  if (!xg_program_is_own(XG_PROGRAM_IT, map, found.hash)) return u64(0);
   m.key_hash = found.hash;
   if (found.slot != 0u && flags == u64(XG_PROGRAM_NOEXIST)) return xg_program_error(XG_PROGRAM_EEXIST);
   if (found.slot == 0u && flags == u64(XG_PROGRAM_EXIST) && !of_devices)
@@ -184,6 +187,7 @@ XG_SELDOM u64 xg_program_drop(XG_PROGRAM_MACHINE, u32 map, xg_program_key key) {
     if (key.is_prefix != 0u && key.first > xg_program_longest(key))
       return xg_program_error(XG_PROGRAM_EINVAL);
     const xg_program_found found = xg_program_seek(XG_PROGRAM_IT, map, key);
+    if (!xg_program_is_own(XG_PROGRAM_IT, map, found.hash)) return u64(0);
     m.key_hash = found.hash;
     if (found.slot == 0u) return xg_program_error(XG_PROGRAM_ENOENT);
     xg_program_remove(XG_PROGRAM_IT, map, found);

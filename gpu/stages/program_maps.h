@@ -221,6 +221,19 @@ XG_SELDOM xg_program_found xg_program_seek(XG_PROGRAM_MACHINE_READ, u32 map, XG_
   return found;
 }
 
+/* Whether the run may be where a key of that hash is: nobody else is there. False, with the fault: it may
+ * not. That it never comes so far was found out before (gpu/program_keys.hpp). */
+XG_FN bool xg_program_is_own(XG_PROGRAM_MACHINE, u32 map, u32 hash) {
+#ifndef XG_PROGRAM_IN_BUFFER
+  if (m.key_bits != 0u && xg_program_is_sharded(XG_PROGRAM_IT, map) &&
+      hash >> (32u - m.key_bits) != m.key_set) {
+    m.fault = XG_PROGRAM_WRONG_MAP;
+    return false;
+  }
+#endif
+  return true;
+}
+
 /* An LRU hash's order: takes an element out of it, puts one at its end. */
 XG_FN void xg_program_unlink(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
   const u32 header = xg_program_header(XG_PROGRAM_IT, map, xg_program_shard_of(XG_PROGRAM_IT, map, slot));

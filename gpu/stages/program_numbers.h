@@ -217,6 +217,8 @@ XG_RECORD(xg_program_machine) {
 #ifndef XG_PROGRAM_IN_BUFFER
   u32 seeks_key; /* 1: the run leaves nothing behind, and ends where it would be in a map that is sharded,
                     with the hash of the key in key_hash */
+  u32 key_bits;  /* not 0: so many of the highest bits of that have to be key_set, or the run ends */
+  u32 key_set;
 #endif
   xg_quads event; /* where its xg_event goes; 0: nobody asks for it */
 

@@ -15,6 +15,7 @@
 
 #include "gpu/program_code.hpp"
 #include "gpu/program_counts.hpp"
+#include "gpu/program_shards.hpp"
 #include "gpu/stages/program_code.h"
 #include "tests/fuzz/target.hpp"
 #include "userspace/compiler/programs/elf.hpp"
@@ -84,38 +85,77 @@ struct End {
   bool operator==(const End&) const = default;
 };
 
-// One after the other, each in memory of just its length. backwards: the last one first.
+struct Run {
+  bool keeps_packet = false;
+  bool seeks_key = false;
+  u32 key_bits = 0, key_set = 0;  // as of the machine
+};
+// In memory of just its length.
+std::unique_ptr<xg_program_machine> run_one(gpu::programs::Image& image, u32 length, const Run& run,
+                                            std::vector<xg_quad>& event) {
+  auto machine = std::make_unique<xg_program_machine>();
+  xg_program_machine& m = *machine;
+  std::vector<u32> frame((length + 3) / 4);
+  for (u32 i = 0; i < frame.size(); i++) frame[i] = i * 0x01030507u;
+  m.code = {image.code.data()};
+  m.tables = {image.tables.data()};
+  m.state = {image.state.data()};
+  m.frame = {frame.data()};
+  m.frame_bias = 0u - XG_PROGRAM_HEADROOM;
+  m.time = length;
+  m.random = m.queue = m.ingress = m.egress = 0;
+  m.meta = m.data = XG_PROGRAM_HEADROOM;
+  m.end = XG_PROGRAM_HEADROOM + length;
+  m.most_steps = 4096;
+  m.seeks_key = run.seeks_key ? 1 : 0;
+  m.key_bits = run.key_bits;
+  m.key_set = run.key_set;
+  // Just as long as an event is.
+  event.resize(sizeof(xg_event) / sizeof(xg_quad));
+  event.shrink_to_fit();
+  m.event = {event.data()};
+  m.most_lines = run.keeps_packet || length % 2 != 0 ? 0 : XG_PROGRAM_LINES;
+  xg_program_run(m, 0);
+  return machine;
+}
+
+// One after the other. backwards: the last one first.
 End run(gpu::programs::Image image, bool keeps_packet, bool backwards) {
   for (auto* const words : {&image.code, &image.tables, &image.state}) words->shrink_to_fit();
   End end;
-  const auto machine = std::make_unique<xg_program_machine>();
-  xg_program_machine& m = *machine;
   for (std::size_t turn = 0; turn < kLengths.size(); turn++) {
     const std::size_t number = backwards ? kLengths.size() - 1 - turn : turn;
-    const u32 length = kLengths[number];
-    std::vector<u32> frame((length + 3) / 4);
-    for (u32 i = 0; i < frame.size(); i++) frame[i] = i * 0x01030507u;
-    m.code = {image.code.data()};
-    m.tables = {image.tables.data()};
-    m.state = {image.state.data()};
-    m.frame = {frame.data()};
-    m.frame_bias = 0u - XG_PROGRAM_HEADROOM;
-    m.time = length;
-    m.random = m.queue = m.ingress = m.egress = 0;
-    m.meta = m.data = XG_PROGRAM_HEADROOM;
-    m.end = XG_PROGRAM_HEADROOM + length;
-    m.most_steps = 4096;
-    // Just as long as an event is.
-    std::vector<xg_quad> event(sizeof(xg_event) / sizeof(xg_quad));
-    event.shrink_to_fit();
-    m.event = {event.data()};
-    m.most_lines = keeps_packet || length % 2 != 0 ? 0 : XG_PROGRAM_LINES;
-    xg_program_run(m, 0);
-    end.answers[number] = (m.has_event != 0 ? u64{event[0].a} : 0u) << 40 | u64{m.fault} << 32 |
-                          (m.fault == 0 ? static_cast<u32>(m.r[0]) : 0u);
+    std::vector<xg_quad> event;
+    const auto m = run_one(image, kLengths[number], {.keeps_packet = keeps_packet}, event);
+    end.answers[number] = (m->has_event != 0 ? u64{event[0].a} : 0u) << 40 | u64{m->fault} << 32 |
+                          (m->fault == 0 ? static_cast<u32>(m->r[0]) : 0u);
   }
   end.state = std::move(image.state);
   return end;
+}
+
+// Each packet's run is in the shard of the key that it has found alone, and finding it has changed nothing.
+void run_by_key(Input input, const gpu::programs::Program& program, const gpu::programs::Taken& taken) {
+  const auto made = gpu::programs::image_of(
+      std::span(&program, 1), {.queues = 1, .key = {1, 2}, .counts = &taken.counts, .by_key = true});
+  if (!made) fail(input, "what is ordered by a key is no program");
+  gpu::programs::Image image = *made;
+  u32 bits = 32;
+  for (const u32 map : taken.keyed) bits = std::min(bits, gpu::programs::shards_of(program.maps[map]).bits);
+  std::vector<xg_quad> event;
+  for (u32 turn = 0; turn < 3; turn++)
+    for (const u32 length : kLengths) {
+      gpu::programs::Image copy = image;
+      const auto sought = run_one(image, length, {.keeps_packet = true, .seeks_key = true}, event);
+      if (image.state != copy.state) fail(input, "a run that seeks its key leaves something behind");
+      const bool has_key = sought->fault == XG_PROGRAM_KEY_FOUND;
+      const u32 set = has_key ? sought->key_hash >> (32 - bits) : ~0u;
+      const auto ran =
+          run_one(image, length, {.keeps_packet = true, .key_bits = bits, .key_set = set}, event);
+      const auto alone = run_one(copy, length, {.keeps_packet = true}, event);
+      if (ran->fault != alone->fault || image.state != copy.state)
+        fail(input, "a run comes to a key that is not its own");
+    }
 }
 
 void run(Input input, const gpu::programs::Program& program) {
@@ -132,6 +172,7 @@ void run(Input input, const gpu::programs::Program& program) {
   const auto taken = gpu::programs::how_taken(program);
   if (taken.why.empty()) fail(input, "there is no reason for how packets are taken");
   if (taken.how == gpu::programs::Taking::in_order) return;
+  if (taken.how == gpu::programs::Taking::by_key) return run_by_key(input, program, taken);
   const End should = run(*image, true, false);
   const auto counting = image_of(&taken.counts);
   if (!counting) fail(input, "what counts is no program");

@@ -303,6 +303,35 @@ TEST(DeviceMaps, VictimsOfShards) {
   }
 }
 
+// A run that would come to a shard that is not its own ends there, and has done nothing.
+TEST(DeviceMaps, ARunIsInItsOwnShardAlone) {
+  const Map settings = map_of("flows", BPF_MAP_TYPE_LRU_HASH, 8, 16, 4096);
+  DeviceTwins twins({settings}, {}, true);
+  const u32 program = twins.add(map_program(0, settings, false));
+  Device& device = twins.device();
+  Random random(5);
+  for (u32 run = 0; run < 300; ++run) {
+    Bytes key = bytes_of(u64{random()});
+    key.resize(16);
+    const auto packet = map_packet(kUpdate, 0, key, random_value(random));
+    device.key_bits = 0;
+    device.run(program, {.bytes = packet});
+    device.key_bits = shards_of(settings).bits;
+    device.key_set = device.machine().key_hash >> (32 - device.key_bits);
+    for (const u8 what : {kLookUp, kUpdate, kErase, kUpdate}) {
+      const auto own = device.run(program, {.bytes = map_packet(what, 0, key, random_value(random))});
+      ASSERT_EQ(own.fault, ProgramFault::none);
+    }
+    device.key_set ^= 1u + random() % 3;
+    const std::vector<u32> before = device.code().state;
+    for (const u8 what : {kLookUp, kUpdate, kErase}) {
+      const auto others = device.run(program, {.bytes = map_packet(what, 0, key, random_value(random))});
+      ASSERT_EQ(others.fault, ProgramFault::wrong_map);
+    }
+    ASSERT_EQ(device.code().state, before);
+  }
+}
+
 // As many as it was made for have room, whatever their keys are; and all shards are used.
 TEST(DeviceMaps, ShardsHaveRoomForTheMapsEntries) {
   for (const u32 entries : {256u, 1000u, 65'536u, 300'001u}) {

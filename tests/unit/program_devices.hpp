@@ -109,6 +109,8 @@ class Device {
     m.most_steps = static_cast<u32>(packet.most_steps);
     m.most_lines = packet.most_lines;
     m.seeks_key = seeks_key ? 1 : 0;
+    m.key_bits = key_bits;
+    m.key_set = key_set;
     std::memset(event_.data(), 0xa5, sizeof(event_));
     m.event = {event_.data()};
     if (translated == nullptr) {
@@ -151,6 +153,8 @@ class Device {
   xg_program_machine& machine() { return *machine_; }
   // Runs only seek the key that orders their packet.
   bool seeks_key = false;
+  // As of the machine.
+  u32 key_bits = 0, key_set = 0;
   // Of the only program: runs in the interpreter's place, and does not say how many steps it took.
   void (*translated)(xg_program_machine&) = nullptr;
 

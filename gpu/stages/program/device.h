@@ -192,15 +192,19 @@ XG_FN xg_program_beginning xg_program_beginning_of(xg_batch b, xg_view p) {
 
 /* Of a run that seeks its key: it has one. */
 #define XG_PROGRAM_HAS_KEY 0x80000000u
+/* It has none to itself. */
+#define XG_PROGRAM_NO_SET 0xffffffffu
 
 /* Of a packet of one buffer, of that number in the batch, whose frame stands at `frame` in the batch's
- * frames: its outcome. With seeks_key: XG_PROGRAM_HAS_KEY and the set of the key that orders it; 0: it comes
- * to no map whose packets are ordered. */
+ * frames: its outcome; `set` is the one that it has to itself. With seeks_key: XG_PROGRAM_HAS_KEY and the set
+ * of the key that orders it; 0: it comes to no map whose packets are ordered. */
 XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u32 number, u64 frame, u32 bytes,
-                                 u64 time, u32 random, u32 ingress, xg_program_beginning copy,
-                                 bool seeks_key) {
+                                 u64 time, u32 random, u32 ingress, xg_program_beginning copy, bool seeks_key,
+                                 u32 set) {
   xg_program_machine m;
   m.seeks_key = seeks_key ? 1u : 0u;
+  m.key_bits = seeks_key ? 0u : b.image.v[body + XG_PROGRAM_BODY_KEY_BITS];
+  m.key_set = set;
   const u32 shift = xg_program_low(frame) & 3u;
   m.code = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_CODE]) * u64(4u));
   m.tables = XG_AT(xg_words, b.image, u64(b.image.v[body + XG_PROGRAM_BODY_TABLES]) * u64(4u));
@@ -258,7 +262,7 @@ XG_FN u32 xg_program_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result)
   return xg_program_action(
       xg_program_outcome(b, body, xg_state{reinterpret_cast<u32*>(first.v)}, p.number, p.at, p.length, time,
                          xg_program_random(b, body, p), xg_program_ingress(b, body, p),
-                         xg_program_beginning_of(b, p), false),
+                         xg_program_beginning_of(b, p), false, XG_PROGRAM_NO_SET),
       r);
 }
 
@@ -271,7 +275,7 @@ XG_FN u32 xg_program_ahead(xg_batch b, u32 body, xg_view p, bool seeks_key) {
   return xg_program_outcome(b, body, xg_program_maps(b, body), p.number, p.at, p.length,
                             xg_word_pair(xg_metadata32(p, 0u), xg_metadata32(p, 1u)),
                             xg_program_random(b, body, p), xg_program_ingress(b, body, p),
-                            xg_program_beginning_of(b, p), seeks_key);
+                            xg_program_beginning_of(b, p), seeks_key, XG_PROGRAM_NO_SET);
 }
 
 /* All packets are of one set, but for those
@@ -322,7 +326,7 @@ XG_FN u32 xg_program_apply(xg_batch b, u32 body, xg_touch t) {
   copy.bytes = t.key[XG_PROGRAM_TOUCH_BYTES];
 #endif
   return xg_program_outcome(b, body, xg_program_maps(b, body), t.key[3], xg_word_pair(t.key[0], t.key[1]),
-                            t.size, t.now, t.key[2], t.key[4], copy, false);
+                            t.size, t.now, t.key[2], t.key[4], copy, false, t.set);
 }
 
 #elif defined(XG_PROGRAMS_HAVE_RUN)
