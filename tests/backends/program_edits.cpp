@@ -32,7 +32,12 @@ using gpu::ProgramMapsPlace;
 using gpu::programs::DeviceState;
 
 constexpr u32 kPackets = 48;
-constexpr u32 kActions = 0, kCounts = 1;  // the maps
+constexpr u32 kActions = 0, kCounts = 1, kAnswers = 2;  // the maps
+using gpu::programs::Taking;
+constexpr std::array kWays{Taking::counting, Taking::by_key, Taking::in_order};
+constexpr const char* name_of(Taking how) {
+  return how == Taking::in_order ? "in order" : how == Taking::by_key ? "by key" : "counting";
+}
 
 Bytes bytes_of(u64 number, u32 count) {
   Bytes bytes(count);
@@ -46,9 +51,11 @@ u64 number_of(const Bytes& bytes) {
 }
 
 // Answers with what the hash `actions` has for the packet's first byte, XDP_PASS where it has nothing; and
-// counts the packets, by that byte's last bit. in_order: it looks at its counts, which nobody sees beforehand
+// counts the packets, by that byte's last bit. by_key: it keeps in an LRU hash how often it answered so, by a
+// load and a store. in_order: it looks at its counts, which nobody sees beforehand
 // that it makes nothing of.
-gpu::ProgramSettings by_actions(bool in_order) {
+gpu::ProgramSettings by_actions(Taking how) {
+  const bool in_order = how == Taking::in_order;
   Assembly a;
   a(load(BPF_W, r7, r1, 0), load(BPF_B, r6, r7, 0), move(r2, r6), alu_k(BPF_AND, r2, 1),
     store(BPF_W, r10, -4, r2), map(r1, kCounts), move(r2, r10), alu_k(BPF_ADD, r2, -4),
@@ -60,18 +67,27 @@ gpu::ProgramSettings by_actions(bool in_order) {
                      call(BPF_FUNC_map_lookup_elem), move(r1, r0), move_k(r0, XDP_PASS));
   a.to("end", jump_k(BPF_JEQ, r1, 0));
   a(load(BPF_DW, r0, r1, 0));
-  a.label("end")(leave());
+  a.label("end");
+  std::vector<Map> maps{map_of("actions", BPF_MAP_TYPE_HASH, 4, 8, 2'000),
+                        map_of("counts", BPF_MAP_TYPE_ARRAY, 4, 8, 2)};
+  if (how == Taking::by_key) {
+    a(move(r8, r0), store(BPF_DW, r10, -16, r8), store_k(BPF_DW, r10, -24, 1), map(r1, kAnswers),
+      move(r2, r10), alu_k(BPF_ADD, r2, -16), call(BPF_FUNC_map_lookup_elem));
+    a.to("known", jump_k(BPF_JNE, r0, 0));
+    a(map(r1, kAnswers), move(r2, r10), alu_k(BPF_ADD, r2, -16), move(r3, r10), alu_k(BPF_ADD, r3, -24),
+      move_k(r4, 0), call(BPF_FUNC_map_update_elem));
+    a.to("over", always());
+    a.label("known")(load(BPF_DW, r1, r0, 0), alu_k(BPF_ADD, r1, 1), store(BPF_DW, r0, 0, r1));
+    a.label("over")(move(r0, r8));
+    maps.push_back(map_of("answers", BPF_MAP_TYPE_LRU_HASH, 8, 8, 1'024));
+  }
+  a(leave());
   gpu::ProgramSettings settings;
   settings.object = "here";
   settings.steps = 256;
   settings.program = std::make_shared<const gpu::programs::Program>(
-      gpu::programs::Program{.name = "by actions",
-                             .instructions = a.code(),
-                             .maps = {map_of("actions", BPF_MAP_TYPE_HASH, 4, 8, 2'000),
-                                      map_of("counts", BPF_MAP_TYPE_ARRAY, 4, 8, 2)},
-                             .license = "GPL"});
-  using gpu::programs::Taking;
-  EXPECT_EQ(gpu::programs::how_taken(*settings.program).how, in_order ? Taking::in_order : Taking::counting);
+      gpu::programs::Program{.name = "by actions", .instructions = a.code(), .maps = maps, .license = "GPL"});
+  EXPECT_EQ(gpu::programs::how_taken(*settings.program).how, how);
   return settings;
 }
 
@@ -79,9 +95,9 @@ gpu::ProgramSettings by_actions(bool in_order) {
 // number.
 class Edited {
  public:
-  Edited(gpu::Device& device, FrameRegion& region, bool in_order)
+  Edited(gpu::Device& device, FrameRegion& region, Taking how)
       : device_(device),
-        pipelines_(gpu::Pipelines::compile({{"p", {by_actions(in_order)}}}).value()),
+        pipelines_(gpu::Pipelines::compile({{"p", {by_actions(how)}}}).value()),
         place_(gpu::program_maps_places(*pipelines_).at(0)) {
     const auto loaded = device.load(kGeneration, pipelines_);
     EXPECT_TRUE(loaded) << loaded.error();
@@ -109,16 +125,16 @@ class Edited {
     ASSERT_TRUE(edited) << edited.error();
     EXPECT_EQ(times, 1u);
   }
-  static u64 counted(const DeviceState& state) {
+  static u64 counted(const DeviceState& state, u32 map = kCounts) {
     u64 sum = 0;
-    for (const auto& entry : state.entries(kCounts)) sum += number_of(entry.values[0]);
+    for (const auto& entry : state.entries(map)) sum += number_of(entry.values[0]);
     return sum;
   }
-  u64 counted() const {
+  u64 counted(u32 map = kCounts) const {
     std::vector<u32> words(place_.words);
     const auto read = device_.read_state(kGeneration, *place_.table, place_.first, words);
     EXPECT_TRUE(read) << read.error();
-    return counted(DeviceState(place_.tables, words));
+    return counted(DeviceState(place_.tables, words), map);
   }
 
   std::vector<xg_descriptor> packets;
@@ -142,9 +158,9 @@ class ProgramsEdited : public testing::TestWithParam<Target> {
 TEST_P(ProgramsEdited, WhatIsPutInChangedAndTakenAwayIsWhatPacketsFind) {
   XDPGPU_OPEN_OR_SKIP(GetParam(), region_.base(), region_.size());
   const auto queue = device->open_queue(GetParam().queue(kPackets, 2)).value();
-  for (const bool in_order : {false, true}) {
-    SCOPED_TRACE(fmt::format("{}, {}", device->info().description, in_order ? "in order" : "counting"));
-    Edited edited(*device, region_, in_order);
+  for (const Taking how : kWays) {
+    SCOPED_TRACE(fmt::format("{}, {}", device->info().description, name_of(how)));
+    Edited edited(*device, region_, how);
     std::vector<u64> actions(kPackets, XDP_PASS);
     u64 sum = 0;
     const auto come = [&] {
@@ -153,6 +169,9 @@ TEST_P(ProgramsEdited, WhatIsPutInChangedAndTakenAwayIsWhatPacketsFind) {
       for (u32 i = 0; i < kPackets; i++) EXPECT_EQ(action_of(answers[i]), actions[i]) << i;
       sum += kPackets;
       EXPECT_EQ(edited.counted(), sum);
+      if (how == Taking::by_key) {
+        EXPECT_EQ(edited.counted(kAnswers), sum % 1'000'000'000'000);
+      }
     };
     come();
     // Put in: many, so that tables have to be reached from end to end.
@@ -195,9 +214,9 @@ TEST_P(ProgramsEdited, WhatIsPutInChangedAndTakenAwayIsWhatPacketsFind) {
 TEST_P(ProgramsEdited, WhilePacketsComeEachFindsWhatWasThereBeforeOrAfter) {
   XDPGPU_OPEN_OR_SKIP(GetParam(), region_.base(), region_.size());
   const u32 edits = device->info().software && GetParam().kind != "cpu" ? 6 : 30;
-  for (const bool in_order : {false, true}) {
-    SCOPED_TRACE(fmt::format("{}, {}", device->info().description, in_order ? "in order" : "counting"));
-    Edited edited(*device, region_, in_order);
+  for (const Taking how : kWays) {
+    SCOPED_TRACE(fmt::format("{}, {}", device->info().description, name_of(how)));
+    Edited edited(*device, region_, how);
     const auto action_after = [](u32 edits_made) { return u64{XDP_DROP} + edits_made % 3; };
     // Edits that are begun, and that are made.
     std::atomic<u32> begun{0}, made{0};
@@ -261,13 +280,17 @@ TEST_P(ProgramsEdited, WhilePacketsComeEachFindsWhatWasThereBeforeOrAfter) {
     second.join();
     EXPECT_EQ(wrong, 0u);
     EXPECT_EQ(edited.counted(), sent + made * u64{1'000'000});
+    // Each by what it has answered, whatever was edited between its key and its turn.
+    if (how == Taking::by_key) {
+      EXPECT_EQ(edited.counted(kAnswers), sent);
+    }
     if (HasFailure()) return;
   }
 }
 
 TEST_P(ProgramsEdited, WhereThereIsNoSuchTableNothingIsDone) {
   XDPGPU_OPEN_OR_SKIP(GetParam(), region_.base(), region_.size());
-  Edited edited(*device, region_, false);
+  Edited edited(*device, region_, Taking::counting);
   const auto why = [&](u32 generation, u32 table) {
     const auto done = device->edit_state(generation, table, [](std::span<u32>) { ADD_FAILURE(); });
     return done ? std::string("done") : done.error();
@@ -308,7 +331,7 @@ TEST(ProgramsEditedAtAStandby, ItIsWhoDecides) {
   auto faulty = gpu::with_fault(gpu::open_device("cpu").value(), "refuse:3").value();
   const auto device = gpu::with_standby(std::move(faulty), gpu::open_device("cpu").value(), {});
   ASSERT_TRUE(device->register_frames(region.base(), region.size(), gpu::Frames::in_place));
-  Edited edited(*device, region, true);
+  Edited edited(*device, region, Taking::in_order);
   const auto queue = device->open_queue({kPackets, 2, gpu::Drive::launched}).value();
   const auto first_action = [&] {
     return action_of(judge(*queue, edited.packets, kPackets, kGeneration).at(0));
@@ -328,7 +351,7 @@ TEST(ProgramsEditedAtAStandby, ItIsWhoDecides) {
 
 // Where a program changes no map they are in the image.
 TEST(ProgramMapsPlaces, AreInTablesAndInTheImage) {
-  gpu::ProgramSettings reads = by_actions(false);
+  gpu::ProgramSettings reads = by_actions(Taking::counting);
   Assembly a;
   a(store_k(BPF_W, r10, -4, 0), map(r1, 1), move(r2, r10), alu_k(BPF_ADD, r2, -4),
     call(BPF_FUNC_map_lookup_elem), move_k(r0, XDP_PASS), leave());
@@ -340,7 +363,8 @@ TEST(ProgramMapsPlaces, AreInTablesAndInTheImage) {
   gpu::RateLimitSettings limit;
   limit.packets_per_second = 1;
   limit.burst_packets = 2;
-  const auto compiled = gpu::Pipelines::compile({{"none", {limit}}, {"p", {reads, limit, by_actions(true)}}});
+  const auto compiled =
+      gpu::Pipelines::compile({{"none", {limit}}, {"p", {reads, limit, by_actions(Taking::in_order)}}});
   ASSERT_TRUE(compiled) << compiled.error();
   const auto& pipelines = *compiled;
   const auto places = gpu::program_maps_places(*pipelines);
