@@ -196,6 +196,36 @@ void xg_program_write(u32 which_machine, xg_program_place place, u32 bytes, u64 
 
 #else
 
+#ifndef XG_GLSL
+
+/* 1, 2, 4 or 8 bytes of an array, at any place. */
+XG_FN u64 xg_program_words_get(const u32* words, u32 at, u32 bytes) {
+  const u32 i = at >> 2, shift = (at & 3u) * 8u;
+  if (bytes <= 4u) {
+    if (shift + bytes * 8u <= 32u) return xg_program_cut(u64(words[i] >> shift), bytes * 8u);
+    return xg_program_cut(((u64(words[i + 1u]) << 32) | u64(words[i])) >> shift, bytes * 8u);
+  }
+  const u64 low = (u64(words[i + 1u]) << 32) | u64(words[i]);
+  return shift == 0u ? low : (low >> shift) | (u64(words[i + 2u]) << (64u - shift));
+}
+XG_FN u32 xg_program_put_bits(u32 word, u32 mask, u32 value) { return (word & ~mask) | (value & mask); }
+XG_FN void xg_program_words_set(u32* words, u32 at, u32 bytes, u64 value) {
+  const u32 i = at >> 2, shift = (at & 3u) * 8u;
+  if (bytes <= 4u && shift + bytes * 8u <= 32u) {
+    const u32 mask = xg_program_low(xg_program_cut(~u64(0), bytes * 8u)) << shift;
+    words[i] = xg_program_put_bits(words[i], mask, xg_program_low(value) << shift);
+    return;
+  }
+  const u64 mask = xg_program_cut(~u64(0), bytes * 8u), puts = value & mask;
+  words[i] = xg_program_put_bits(words[i], xg_program_low(mask << shift), xg_program_low(puts << shift));
+  words[i + 1u] = xg_program_put_bits(words[i + 1u], u32((mask << shift) >> 32), u32((puts << shift) >> 32));
+  if (shift + bytes * 8u > 64u)
+    words[i + 2u] = xg_program_put_bits(words[i + 2u], xg_program_low(mask >> (64u - shift)),
+                                        xg_program_low(puts >> (64u - shift)));
+}
+
+#endif
+
 /* The frame's word at 4 * index as it came: 0 where nothing did. No byte is touched that did not come, but
  * for those in the same words. */
 XG_FN u32 xg_program_word_that_came(XG_PROGRAM_MACHINE_READ, u32 index) {
@@ -278,6 +308,18 @@ XG_FN void xg_program_set_word(XG_PROGRAM_MACHINE, u32 memory, u32 index, u32 wo
     XG_PROGRAM_OWN.stack[index] = word;
 }
 
+/* Whether `bytes` of the packet at an address stand in one of the machine's lines: from which byte of all of
+ * them on. */
+XG_FN bool xg_program_in_own_line(XG_PROGRAM_MACHINE_READ, u64 address, u32 bytes, XG_INOUT(u32) at) {
+  const u32 place = xg_program_low(address), line = place / (XG_PROGRAM_LINE_WORDS * 4u);
+  if (u32(address >> 32) != XG_PROGRAM_PACKET || place < m.meta || m.end - m.meta < bytes ||
+      place - m.meta > m.end - m.meta - bytes || (place + bytes - 1u) / (XG_PROGRAM_LINE_WORDS * 4u) != line)
+    return false;
+  const u32 own = xg_program_own_line(XG_PROGRAM_IT, line);
+  at = (own - 1u) * (XG_PROGRAM_LINE_WORDS * 4u) + place % (XG_PROGRAM_LINE_WORDS * 4u);
+  return own != 0u;
+}
+
 /* `bytes`: 0 to 8, at any place. */
 XG_FN u64 xg_program_read(XG_PROGRAM_MACHINE_READ, xg_program_place place, u32 bytes) {
   u64 result = u64(0);
@@ -319,11 +361,22 @@ XG_FN u64 xg_program_load(XG_PROGRAM_MACHINE, u64 address, u32 bytes) {
     if (offset == 20u) return u64(m.egress);
   }
   xg_program_place place;
+#ifndef XG_GLSL
+  /* As soon as there is one, most accesses are to it. */
+  if (m.lines_used != 0u && xg_program_in_own_line(XG_PROGRAM_IT, address, bytes, place.at))
+    return xg_program_words_get(m.lines, place.at, bytes);
+#endif
   if (!xg_program_find(XG_PROGRAM_IT, address, bytes, false, place)) return u64(0);
   return xg_program_read(XG_PROGRAM_IT, place, bytes);
 }
 XG_FN void xg_program_store(XG_PROGRAM_MACHINE, u64 address, u32 bytes, u64 value) {
   xg_program_place place;
+#ifndef XG_GLSL
+  if (m.lines_used != 0u && xg_program_in_own_line(XG_PROGRAM_IT, address, bytes, place.at)) {
+    xg_program_words_set(m.lines, place.at, bytes, value);
+    return;
+  }
+#endif
   if (xg_program_find(XG_PROGRAM_IT, address, bytes, true, place))
     xg_program_write(XG_PROGRAM_IT, place, bytes, value);
 }

@@ -27,28 +27,10 @@ XG_FN u32 xg_translated_stack_at(u64 address, u32 from, u32 own) {
   return xg_program_low(address) - (XG_PROGRAM_STACK - own) + from;
 }
 XG_FN u64 xg_translated_stack_get(const u32* stack, u32 at, u32 bytes) {
-  const u32 i = at >> 2, shift = (at & 3u) * 8u;
-  if (bytes <= 4u) {
-    if (shift + bytes * 8u <= 32u) return xg_program_cut(u64(stack[i] >> shift), bytes * 8u);
-    return xg_program_cut(((u64(stack[i + 1u]) << 32) | u64(stack[i])) >> shift, bytes * 8u);
-  }
-  const u64 low = (u64(stack[i + 1u]) << 32) | u64(stack[i]);
-  return shift == 0u ? low : (low >> shift) | (u64(stack[i + 2u]) << (64u - shift));
+  return xg_program_words_get(stack, at, bytes);
 }
-XG_FN u32 xg_translated_put(u32 word, u32 mask, u32 value) { return (word & ~mask) | (value & mask); }
 XG_FN void xg_translated_stack_set(u32* stack, u32 at, u32 bytes, u64 value) {
-  const u32 i = at >> 2, shift = (at & 3u) * 8u;
-  if (bytes <= 4u && shift + bytes * 8u <= 32u) {
-    const u32 mask = xg_program_low(xg_program_cut(~u64(0), bytes * 8u)) << shift;
-    stack[i] = xg_translated_put(stack[i], mask, xg_program_low(value) << shift);
-    return;
-  }
-  const u64 mask = xg_program_cut(~u64(0), bytes * 8u), puts = value & mask;
-  stack[i] = xg_translated_put(stack[i], xg_program_low(mask << shift), xg_program_low(puts << shift));
-  stack[i + 1u] = xg_translated_put(stack[i + 1u], u32((mask << shift) >> 32), u32((puts << shift) >> 32));
-  if (shift + bytes * 8u > 64u)
-    stack[i + 2u] = xg_translated_put(stack[i + 2u], xg_program_low(mask >> (64u - shift)),
-                                      xg_program_low(puts >> (64u - shift)));
+  xg_program_words_set(stack, at, bytes, value);
 }
 
 XG_FN bool xg_translated_is_packet(u64 address) { return u32(address >> 32) == XG_PROGRAM_PACKET; }
@@ -142,7 +124,7 @@ XG_FN void xg_translated_state_set(xg_state state, u32 at, u32 bytes, u64 value)
     state.v[i] = xg_program_low(value);
   } else {
     const u32 mask = xg_program_low(xg_program_cut(~u64(0), bytes * 8u)) << shift;
-    state.v[i] = xg_translated_put(state.v[i], mask, xg_program_low(value) << shift);
+    state.v[i] = xg_program_put_bits(state.v[i], mask, xg_program_low(value) << shift);
   }
 }
 /* Of 4 or 8 bytes, as xg_program_add_to() does it. */
