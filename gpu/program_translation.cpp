@@ -657,11 +657,8 @@ std::string chosen_of(std::span<const u64> names) {
     text += fmt::format("XG_UNIT void {}(xg_program_machine& m);\n", symbol_of(name));
     choice += fmt::format("  if (name == {}) return {}(m);\n", number(name), symbol_of(name));
   }
-  // What leaves nothing behind is the interpreter's to know.
-  return text +
-         "XG_UNIT void xg_program_run_there(xg_program_machine& m, u64 name) {\n"
-         "  if (m.seeks_key != 0u) return xg_program_interpret(m);\n" +
-         choice + "  xg_program_interpret(m);\n}\n";
+  return text + "XG_UNIT void xg_program_run_there(xg_program_machine& m, u64 name) {\n" + choice +
+         "  xg_program_interpret(m);\n}\n";
 }
 
 }  // namespace xdpgpu::gpu::programs
