@@ -8,10 +8,10 @@
 // and on no other's.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "gpu/programs.hpp"
 
@@ -23,14 +23,18 @@ struct KeyedCall {
   u64 maps = 0;            // a bit each: those that it may be of
   std::int64_t place = 0;  // of the key on the stack, from its end: negative
   bool changes = false;    // an update, or a deletion
-  auto operator<=>(const KeyedCall&) const = default;
+  bool operator<(const KeyedCall& other) const {
+    return std::tie(at, maps, place, changes) < std::tie(other.at, other.maps, other.place, other.changes);
+  }
 };
 // What an instruction may write to the stack.
 struct StackWrite {
   u32 at = 0;
   std::int64_t place = 0;
   u32 bytes = 0;
-  auto operator<=>(const StackWrite&) const = default;
+  bool operator<(const StackWrite& other) const {
+    return std::tie(at, place, bytes) < std::tie(other.at, other.place, other.bytes);
+  }
 };
 
 // Why it is not so, of a program that calls no functions of its own; empty: it is. The end of a sentence.
