@@ -159,7 +159,8 @@ Traffic inside_tunnels(Random& random, Traffic from) {
     traffic.descriptors.push_back(descriptor);
     // Of hostile traffic, too: what descriptors and metadata say is there as it was.
     if (random.one_in(8) || descriptor.length < 14 || descriptor.length > 1300 ||
-        descriptor.offset % XG_CHUNK_SIZE < XG_FRAME_DATA || descriptor.offset / XG_CHUNK_SIZE != i)
+        descriptor.offset % XG_CHUNK_SIZE < XG_FRAME_DATA || descriptor.offset / XG_CHUNK_SIZE != i ||
+        descriptor.offset % XG_CHUNK_SIZE + descriptor.length > XG_CHUNK_SIZE)
       continue;
     u8* const at = traffic.region.base() + descriptor.offset;
     const Bytes frame = random_tunnel(random, std::span<const u8>(at, descriptor.length));
