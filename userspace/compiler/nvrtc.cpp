@@ -27,7 +27,7 @@ Nvrtc nvrtc;
 std::string why_not = "NVRTC was not looked for";
 
 constexpr const char* kNoCache = "--no-cache";
-// A quarter less time for a program, and code that is no slower (bench-programs).
+// It takes less time for a program, and its code is no slower (bench-programs).
 constexpr const char* kHurry = "-Ofast-compile=mid";
 
 std::string first_line_of_log(nvrtcProgram program) {
