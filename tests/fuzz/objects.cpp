@@ -57,7 +57,13 @@ programs::ObjectProgram specimen() {
                    .key_bytes = 4,
                    .value_bytes = 8,
                    .entries = 1,
-                   .contents = {1, 2}}};
+                   .contents = {1, 2}},
+                  {.name = "flows",
+                   .type = BPF_MAP_TYPE_LRU_HASH,
+                   .key_bytes = 4,
+                   .value_bytes = 8,
+                   .entries = 256,
+                   .contents = {}}};
   program.instructions = {
       {.opcode = kMove, .destination = 2},
       {.opcode = kStore, .destination = 10, .source = 2, .offset = -8},
@@ -75,6 +81,39 @@ programs::ObjectProgram specimen() {
       {.opcode = BPF_JMP | BPF_JA, .offset = -2},
       {.opcode = kExit}};
   return object;
+}
+
+// Packets are ordered by what they begin with: an LRU hash has how many of each there were.
+std::vector<gpu::programs::Instruction> keyed() {
+  constexpr std::int32_t kFlows = 3;
+  const gpu::programs::Instruction map{
+      .opcode = kConstant, .destination = 1, .source = BPF_PSEUDO_MAP_IDX, .immediate = kFlows};
+  constexpr u8 kCopy = BPF_ALU64 | BPF_MOV | BPF_X, kAdd = BPF_ALU64 | BPF_ADD | BPF_K;
+  return {{.opcode = BPF_LDX | BPF_MEM | BPF_W, .destination = 7, .source = 1},
+          {.opcode = BPF_LDX | BPF_MEM | BPF_W, .destination = 2, .source = 7},
+          {.opcode = BPF_STX | BPF_MEM | BPF_W, .destination = 10, .source = 2, .offset = -8},
+          {.opcode = BPF_ST | BPF_MEM | BPF_DW, .destination = 10, .offset = -16, .immediate = 1},
+          map,
+          {},
+          {.opcode = kCopy, .destination = 2, .source = 10},
+          {.opcode = kAdd, .destination = 2, .immediate = -8},
+          {.opcode = kCall, .immediate = BPF_FUNC_map_lookup_elem},
+          {.opcode = BPF_JMP | BPF_JNE | BPF_K, .offset = 10},
+          map,
+          {},
+          {.opcode = kCopy, .destination = 2, .source = 10},
+          {.opcode = kAdd, .destination = 2, .immediate = -8},
+          {.opcode = kCopy, .destination = 3, .source = 10},
+          {.opcode = kAdd, .destination = 3, .immediate = -16},
+          {.opcode = kMove, .destination = 4},
+          {.opcode = kCall, .immediate = BPF_FUNC_map_update_elem},
+          {.opcode = kMove, .immediate = XDP_PASS},
+          {.opcode = kExit},
+          {.opcode = kLoad, .destination = 1},
+          {.opcode = kAdd, .destination = 1, .immediate = 1},
+          {.opcode = kStore, .source = 1},
+          {.opcode = kMove, .immediate = XDP_DROP},
+          {.opcode = kExit}};
 }
 
 constexpr std::array kLengths{14u, 60u, 61u, 1500u};
@@ -223,21 +262,28 @@ std::vector<Bytes> seeds() {
   const auto sealed = compiler::SealedMemory::map(memory, programs::kMostExchanged).value();
   Bytes handed{kHandedOver};
   for (const std::byte byte : sealed.bytes()) handed.push_back(static_cast<u8>(byte));
-  Bytes instructions{kInstructions};
-  for (const auto& one : specimen().program.instructions) {
-    const auto offset = static_cast<u16>(one.offset);
-    const auto immediate = static_cast<u32>(one.immediate);
-    for (const u32 byte : {u32{one.opcode}, u32{one.destination} | u32{one.source} << 4, u32{offset},
-                           u32{offset} >> 8, immediate, immediate >> 8, immediate >> 16, immediate >> 24})
-      instructions.push_back(static_cast<u8>(byte));
-  }
+  const auto as_input = [](const std::vector<gpu::programs::Instruction>& all) {
+    Bytes instructions{kInstructions};
+    for (const auto& one : all) {
+      const auto offset = static_cast<u16>(one.offset);
+      const auto immediate = static_cast<u32>(one.immediate);
+      for (const u32 byte : {u32{one.opcode}, u32{one.destination} | u32{one.source} << 4, u32{offset},
+                             u32{offset} >> 8, immediate, immediate >> 8, immediate >> 16, immediate >> 24})
+        instructions.push_back(static_cast<u8>(byte));
+    }
+    return instructions;
+  };
+  auto by_key = specimen().program;
+  by_key.instructions = keyed();
+  if (gpu::programs::how_taken(by_key).how != gpu::programs::Taking::by_key)
+    throw std::logic_error("the packets of a program with a key are not ordered by it");
   // A header of 64 bytes and one section's.
   Bytes object(1 + 64 + 64);
   const Bytes header{0x7f, 'E', 'L', 'F', 2, 1, 1};
   std::copy(header.begin(), header.end(), object.begin() + 1);
   object[1 + 16] = 1, object[1 + 18] = 247, object[1 + 20] = 1, object[1 + 40] = 64, object[1 + 52] = 64;
   object[1 + 58] = 64, object[1 + 60] = 1;
-  return {handed, instructions, object};
+  return {handed, as_input(specimen().program.instructions), as_input(keyed()), object};
 }
 
 // What is handed over, with each byte changed, and of each length.
