@@ -553,8 +553,8 @@ class Tracker {
   }
 
   Fate fate_of(Class what, bool asks) const {
-    if (what == Class::fresh && settings_.on_new == AclRule::Action::drop) return Fate::dropped;
-    if (what == Class::fresh && settings_.on_new == AclRule::Action::pass) return Fate::to_host;
+    if (what == Class::fresh && settings_.on_new == Action::drop) return Fate::dropped;
+    if (what == Class::fresh && settings_.on_new == Action::pass) return Fate::to_host;
     return asks ? behind_.fate() : Fate::undecided;
   }
 
