@@ -14,6 +14,15 @@ namespace {
 
 using i64 = std::int64_t;
 
+// Of what a sharded map takes of a table's memory: beyond it one that fits as it is may not.
+constexpr u64 kMostBytes = u64{160} << 20;
+
+u64 bytes_of(const Map& map) {
+  constexpr u64 kBesideKeyAndValue = 28;  // of an element, with its bucket and its place among the free ones
+  return shards_of(map).all() *
+         (kBesideKeyAndValue + (map.key_bytes + 3) / 4 * 4 + (u64{map.value_bytes} + 7) / 8 * 8);
+}
+
 // Each lets an element wait at most.
 constexpr u32 kMostChanges = 8;
 static_assert(kMostChanges < kShardSpare);
@@ -88,6 +97,11 @@ std::string why_no_key(const Program& program, const std::set<KeyedCall>& calls,
       if (shards_of(map).bits == 0)
         return fmt::format(
             "the map {}, an LRU hash, has too few entries ({}) for packets to be ordered by "
+            "its key",
+            map.name, map.entries);
+      if (bytes_of(map) > kMostBytes)
+        return fmt::format(
+            "the map {}, an LRU hash, has too many entries ({}) for packets to be ordered by "
             "its key",
             map.name, map.entries);
     }

@@ -383,7 +383,7 @@ class Translator {
       case Of::packet:
         return fmt::format("xg_translated_packet_get(window, xg_program_low(a), {}u)", bytes);
       case Of::stack:
-        return fmt::format("xg_translated_stack_get(s, {}, {}u)", stack_at(kind), bytes);
+        return fmt::format("xg_program_words_get(s, {}, {}u)", stack_at(kind), bytes);
       case Of::value:
         return fmt::format("xg_translated_state_get(state, {}, {}u)", value_at(kind), bytes);
       default:
@@ -424,8 +424,8 @@ class Translator {
     address(one.destination, one.what);
     for (const Kind& kind : places(kinds.registers[one.destination])) {
       if (kind.of == Of::stack)
-        line("if ({}) xg_translated_stack_set(s, {}, {}u, {}); else", is_there(kind, one.bytes),
-             stack_at(kind), one.bytes, operand(one));
+        line("if ({}) xg_program_words_set(s, {}, {}u, {}); else", is_there(kind, one.bytes), stack_at(kind),
+             one.bytes, operand(one));
       if (kind.of == Of::value &&
           (map_word(kind.number, XG_PROGRAM_MAP_FLAGS) & XG_PROGRAM_VALUES_READ_ONLY) == 0)
         line(
@@ -537,7 +537,7 @@ class Translator {
       return fmt::format("xg_translated_packet_word(window, xg_program_low(a) + {}u, {}u)", from, bytes);
     const auto one = [&](u32 at, u32 count) {
       return kind.of == Of::stack
-                 ? fmt::format("xg_translated_stack_get(s, {} + {}u, {}u)", stack_at(kind), at, count)
+                 ? fmt::format("xg_program_words_get(s, {} + {}u, {}u)", stack_at(kind), at, count)
                  : fmt::format("xg_translated_state_get(state, {} + {}u, {}u)", value_at(kind), at, count);
     };
     if (bytes != 3) return fmt::format("xg_program_low({})", one(from, bytes));

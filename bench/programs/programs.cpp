@@ -44,7 +44,8 @@ constexpr u32 kMostDepth = 64;   // batches in flight
 constexpr u32 kPasses = 20;      // of the plain kernel, a run
 constexpr u32 kRepeat = 20000;   // runs of one packet in a system call of BPF_PROG_TEST_RUN
 constexpr const char* kPlain = "128 B lines read, 16 B results written, by a plain kernel";
-// Of a GPU, in the largest batches: the lower of the first two; of the stage acl; packets a second.
+// Of a GPU, in the largest batches: the lower of the first two; of the stage that does the same; packets a
+// second.
 constexpr double kCoreBar = 20, kPlainBar = 0.8, kStageBar = 0.5, kRateBar = 100e6;
 constexpr double kCachedBar = 0.05;  // seconds
 // Programs may take long: a batch takes no more, and all that is in flight at once a part of a run, for what
@@ -557,9 +558,8 @@ int run(const Settings& settings) {
     if (wanted(filter.name)) bench.measure(filter);
   fmt::print(
       "filters that look for {} sources and {} ports, and a load balancer of {} flows; up to {} frames of 64 "
-      "bytes in "
-      "chunks of {} bytes, of "
-      "no order; the kernel by BPF_PROG_TEST_RUN, which runs a packet many times on end: its caches "
+      "bytes in chunks of {} bytes, of no order; the kernel by BPF_PROG_TEST_RUN, which runs a packet many "
+      "times on end: its caches "
       "are warm, and no packet is received, both to its advantage; median of {} runs of {} s\n\n",
       settings.sources, settings.ports, settings.flows, settings.frames, XG_CHUNK_SIZE, settings.repeats,
       settings.seconds);

@@ -26,13 +26,6 @@ XG_FN bool xg_translated_in_stack(u64 address, u32 function, u32 own, u32 bytes)
 XG_FN u32 xg_translated_stack_at(u64 address, u32 from, u32 own) {
   return xg_program_low(address) - (XG_PROGRAM_STACK - own) + from;
 }
-XG_FN u64 xg_translated_stack_get(const u32* stack, u32 at, u32 bytes) {
-  return xg_program_words_get(stack, at, bytes);
-}
-XG_FN void xg_translated_stack_set(u32* stack, u32 at, u32 bytes, u64 value) {
-  xg_program_words_set(stack, at, bytes, value);
-}
-
 XG_FN bool xg_translated_is_packet(u64 address) { return u32(address >> 32) == XG_PROGRAM_PACKET; }
 /* A packet that nobody has written to: bytes [first, first + room) of the address space. `from`: the first
  * byte's place in the frame, frame_bias and all. No word is touched that has none of the bytes. */

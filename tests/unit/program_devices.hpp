@@ -68,6 +68,24 @@ void fill(const std::vector<Map>& maps, DeviceState& state, reference::ProgramMa
     }
 }
 
+// A machine that is about to run a packet without metadata: its first two groups. The frame is the packet's.
+inline void set_machine(xg_program_machine& m, Image& image, const ProgramPacket& packet,
+                        std::vector<u32>& frame) {
+  frame.assign((packet.bytes.size() + 3) / 4, 0);
+  std::memcpy(frame.data(), packet.bytes.data(), packet.bytes.size());
+  m.code = {image.code.data()};
+  m.tables = {image.tables.data()};
+  m.state = {image.state.data()};
+  m.frame = {frame.data()};
+  m.meta = m.data = XG_PROGRAM_HEADROOM;
+  m.end = m.data + static_cast<u32>(packet.bytes.size());
+  m.frame_bias = 0u - m.data;
+  m.queue = 0;
+  m.most_steps = XG_PROGRAM_STEPS;
+  m.most_lines = 0;
+  m.seeks_key = m.key_bits = m.key_set = 0;
+}
+
 class Device {
  public:
   explicit Device(Image code) : code_(std::move(code)), machine_(std::make_unique<xg_program_machine>()) {}
