@@ -29,6 +29,8 @@ DomainEntry domain_entry(std::string_view line) {
   return {line, true, false};
 }
 
+bool is_domain_entry(std::string_view line) { return is_name(domain_entry(line).name); }
+
 u32 labels_of(std::string_view name) {
   return static_cast<u32>(std::count(name.begin(), name.end(), '.')) + 1;
 }

@@ -28,6 +28,8 @@ struct DomainEntry {
 };
 // Of a line without its end.
 DomainEntry domain_entry(std::string_view line);
+// Whether it is one as said above.
+bool is_domain_entry(std::string_view line);
 
 // Calls use(entry) for each, in their order.
 template <class Use>

@@ -121,6 +121,9 @@ class FaultyDevice final : public Device {
   Result<void> edit_state(u32 generation, u32 table, const Edit& edit) override {
     return device_->edit_state(generation, table, edit);
   }
+  Result<void> change_words(u32 generation, std::span<const ChangedWords> changes) override {
+    return device_->change_words(generation, changes);
+  }
   void unload(u32 generation) noexcept override { device_->unload(generation); }
   std::shared_ptr<const DeviceCode> code() const override { return device_->code(); }
   Result<bool> publish_flows(const std::vector<FlowTables>& ports) override {

@@ -236,6 +236,14 @@ class Mirror {
   virtual MirrorCounters counters() const noexcept = 0;
 };
 
+// ---- Changes ---------------------------------------------------------------------------------------
+// Words that pipelines have for what the host changes while packets flow (gpu/name_changes.hpp), from `first`
+// on, and what they are to be.
+struct ChangedWords {
+  u64 first = 0;
+  std::vector<u32> words;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -274,6 +282,15 @@ class Device {
   // Fails without effect where there is no such table, and where the device does not let go of it.
   using Edit = std::function<void(std::span<u32> words)>;
   virtual Result<void> edit_state(u32 generation, u32 table, const Edit& edit) = 0;
+  // Writes words of a generation's that are for the host to change (Pipelines::changes_words()), all of them
+  // between two batches of the device's: a batch is decided by all of them or by none, and one that is
+  // submitted once this has returned by all. Batches wait meanwhile, with the thread that brings them, and
+  // none is lost. To write the same once more changes nothing.
+  //
+  // Beside all other calls, but for those that unload the generation; from no thread that waits for batches.
+  // Fails without effect where the generation is not loaded or has no such words, and where the device does
+  // not let go of them.
+  virtual Result<void> change_words(u32 generation, std::span<const ChangedWords> changes) = 0;
   // Forgets a generation. The caller has seen to it that no batch of it is in flight or to come.
   virtual void unload(u32 generation) noexcept = 0;
 

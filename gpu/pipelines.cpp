@@ -9,6 +9,7 @@
 
 #include "gpu/large_vector.hpp"
 #include "gpu/program_packets.hpp"
+#include "gpu/stages/changes.h"
 #include "gpu/stages/compilers.hpp"
 #include "gpu/stages/field_checks.hpp"
 #include "gpu/stages/program_body.h"
@@ -335,15 +336,31 @@ void tell_of_routes(const std::vector<PipelineSettings>& settings, std::vector<u
   }
 }
 
+// Gives each stage that asks lists of names its words of the changes, behind all others.
+void add_changes(const std::vector<PipelineSettings>& settings, std::vector<u32>& image) {
+  u32 words = 0;
+  for (std::size_t p = 0; p < settings.size(); p++)
+    for (std::size_t s = 0; s < settings[p].stages.size(); s++) {
+      if (!traits_of(settings[p].stages[s]).names) continue;
+      image[image[image[XG_IMAGE_HEADER + p * XG_PIPELINE_WORDS] + 2 * s + 1] + XG_BODY_CHANGES] = words;
+      words += XG_CHANGES_WORDS;
+    }
+  if (words != 0) image.resize(aligned(image.size()), 0);
+  image[XG_IMAGE_CHANGES_AT] = static_cast<u32>(image.size());
+  image.resize(image.size() + words, 0);
+}
+
 // The words of an image of all of them.
 Result<u64> words_of(const std::vector<PipelineSettings>& settings, const PipelineCodes& codes) {
   u64 words = XG_IMAGE_HEADER + settings.size() * XG_PIPELINE_WORDS, rewrites = XG_REWRITE_FIRST;
+  u64 changes = 0;
   for (std::size_t p = 0; p < settings.size(); p++) {
     for (std::size_t s = 0; s < codes[p].size(); s++) {
       const StageCode& code = *codes[p][s];
       words = aligned(words) + code.words.size();
       rewrites += code.rewrites.size();
-      if (words > kImageMaxWords)
+      if (traits_of(settings[p].stages[s]).names) changes += XG_CHANGES_WORDS;
+      if (words + (changes != 0 ? changes + kCodeAlign : 0) > kImageMaxWords)
         return refuse_stage(
             settings[p], s,
             fmt::format("with it the policy's pipelines need more than the {} MiB that they may have",
@@ -358,7 +375,7 @@ Result<u64> words_of(const std::vector<PipelineSettings>& settings, const Pipeli
     }
     words += codes[p].size() * 2;
   }
-  return words + words % 2;
+  return words + words % 2 + (changes != 0 ? changes + kCodeAlign : 0);
 }
 
 Result<Linked> link_all(const std::vector<PipelineSettings>& settings, const PipelineCodes& codes) {
@@ -378,6 +395,7 @@ Result<Linked> link_all(const std::vector<PipelineSettings>& settings, const Pip
   image[XG_IMAGE_STATES_AT] = static_cast<u32>(linked.states.size());
   // Devices put the tables' addresses, of eight bytes each, right behind.
   if (image.size() % 2 != 0) image.push_back(0);
+  add_changes(settings, image);
   image[XG_IMAGE_WORDS_AT] = static_cast<u32>(image.size());
   return linked;
 }
@@ -510,6 +528,14 @@ std::shared_ptr<const Pipelines> Pipelines::with_words(const std::shared_ptr<con
   return with;
 }
 
+u32 Pipelines::body_at(std::size_t pipeline, std::size_t stage) const noexcept {
+  return image_[image_[image_[XG_IMAGE_TABLE_AT] + pipeline * XG_PIPELINE_WORDS] + 2 * stage + 1];
+}
+
+u64 Pipelines::changes_at(std::size_t pipeline, std::size_t stage) const noexcept {
+  return image_[body_at(pipeline, stage) + XG_BODY_CHANGES];
+}
+
 std::string_view Pipelines::backend_of(u32 number) const noexcept {
   if (number < XG_REWRITE_FIRST || number - XG_REWRITE_FIRST >= backends_.size()) return {};
   return backends_[number - XG_REWRITE_FIRST];
@@ -528,6 +554,15 @@ std::vector<u16> fed_by_egress(const Pipelines& pipelines) {
 bool encapsulates(const Pipelines& pipelines) {
   return std::any_of(pipelines.rewrites().begin(), pipelines.rewrites().end(),
                      [](const xg_rewrite& rewrite) { return rewrite.flags & XG_REWRITE_ENCAPSULATE; });
+}
+
+Result<void> check_changes(const Pipelines& pipelines, std::span<const ChangedWords> changes) {
+  const u64 all = pipelines.changes_words();
+  for (const ChangedWords& one : changes)
+    if (one.first > all || one.words.size() > all - one.first)
+      return refuse("{} words can be changed, {} from word {} on are not among them", all, one.words.size(),
+                    one.first);
+  return {};
 }
 
 Result<void> check_state_range(const Pipelines& pipelines, u32 table, u64 first, u64 count) {

@@ -115,6 +115,12 @@ class Pipelines {
   bool inspects() const noexcept { return image_[XG_IMAGE_INSPECTS_AT] != 0; }
   // Whether some stage has the trait programs.
   bool runs_programs() const noexcept { return runs_programs_; }
+  // How many words the host may change while packets flow (Device::change_words()); and where a stage's begin
+  // among them, which has the trait names.
+  u64 changes_words() const noexcept { return image_.size() - image_[XG_IMAGE_CHANGES_AT]; }
+  u64 changes_at(std::size_t pipeline, std::size_t stage) const noexcept;
+  // Where a stage's body stands in the image.
+  u32 body_at(std::size_t pipeline, std::size_t stage) const noexcept;
   // The stages' tables, as the image numbers them.
   const std::vector<StateSpec>& states() const noexcept { return states_; }
 
@@ -139,5 +145,8 @@ bool encapsulates(const Pipelines& pipelines);
 
 // Whether words [first, first + count) of a table can be read.
 Result<void> check_state_range(const Pipelines& pipelines, u32 table, u64 first, u64 count);
+
+// Likewise of words that the host may change.
+Result<void> check_changes(const Pipelines& pipelines, std::span<const ChangedWords> changes);
 
 }  // namespace xdpgpu::gpu

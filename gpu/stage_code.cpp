@@ -23,11 +23,12 @@ u32 record_words(const StageSettings& stage) {
 }
 
 // Whether linking changes no word twice, none that is not there, and none of the body's that say how large
-// the table is.
-bool changes_are_apart(const StageCode& code, bool has_table) {
+// the table is or where its changes are.
+bool changes_are_apart(const StageCode& code, bool has_table, bool has_names) {
   const u64 words = code.words.size();
   std::vector<bool> changed(words, false);
   if (has_table) std::fill_n(changed.begin() + code.placed.body, XG_BODY_STATEFUL, true);
+  if (has_names) changed[code.placed.body + XG_BODY_CHANGES] = true;
   const auto change = [&](u64 word) {
     if (word >= words || changed[word]) return false;
     changed[word] = true;
@@ -50,14 +51,17 @@ bool is_linkable(const StageSettings& stage, const StageCode& code) {
   const Placed& placed = code.placed;
   const bool has_table = placed.entries != 0;
   if (words > kImageMaxWords || code.payload > XG_PACKET_MAX || (has_table && !traits_of(stage).remembers) ||
-      !inside(placed.body, has_table ? XG_BODY_STATEFUL : XG_BODY_TTL + 1) ||
+      !inside(placed.body, has_table                ? XG_BODY_STATEFUL
+                           : traits_of(stage).names ? XG_BODY_CHANGES + 1
+                                                    : XG_BODY_TTL + 1) ||
       placed.record != (has_table ? record_words(stage) : 0))
     return false;
   const u32 sets = has_table ? code.words[placed.body + XG_BODY_SETS] : 1;
   if (!std::has_single_bit(sets) || u64{sets} * XG_WAYS > kMaxTableEntries) return false;
   if (has_table && placed.own != 0 && (placed.own < placed.body + XG_BODY_SETS || placed.own > words))
     return false;
-  return code.backends.size() == code.rewrites.size() && changes_are_apart(code, has_table);
+  return code.backends.size() == code.rewrites.size() &&
+         changes_are_apart(code, has_table, traits_of(stage).names);
 }
 
 }  // namespace xdpgpu::gpu

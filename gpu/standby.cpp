@@ -229,6 +229,26 @@ struct Known {
   std::optional<std::vector<FlowTables>> ports;  // once they were offered
   bool publishes = false;
   std::map<u32, std::shared_ptr<const Pipelines>> generations;  // loosened
+  std::map<u32, std::vector<ChangedWords>> changes;             // of these, in their order
+
+  Result<void> load(Device& device, u32 generation, const std::shared_ptr<const Pipelines>& pipelines) const {
+    auto loaded = device.load(generation, pipelines);
+    const auto changed = changes.find(generation);
+    return !loaded || changed == changes.end() ? loaded : device.change_words(generation, changed->second);
+  }
+  void remember(u32 generation, std::span<const ChangedWords> more) {
+    auto& all = changes[generation];
+    for (const ChangedWords& one : more) {
+      const auto before =
+          std::find_if(all.begin(), all.end(), [&](const auto& other) { return other.first == one.first; });
+      if (before == all.end()) {
+        all.push_back(one);
+      } else {
+        before->words.resize(std::max(before->words.size(), one.words.size()));
+        std::copy(one.words.begin(), one.words.end(), before->words.begin());
+      }
+    }
+  }
 };
 
 // One try to have the device back. The thread's alone until `done`; it may never be.
@@ -264,7 +284,7 @@ struct Attempt {
         return tl::unexpected(std::string("it deals with flow verdicts in another way than before"));
     }
     for (const auto& [generation, pipelines] : known.generations)
-      if (auto loaded = opened.load(generation, pipelines); !loaded) return loaded;
+      if (auto loaded = known.load(opened, generation, pipelines); !loaded) return loaded;
     for (const QueueOptions& one : options) {
       auto queue = opened.open_queue(one);
       if (!queue) return tl::unexpected(queue.error());
@@ -325,11 +345,21 @@ class WithStandby final : public Device {
   Result<void> edit_state(u32 generation, u32 table, const Edit& edit) override {
     return (life().failed() ? *standby_ : device()).edit_state(generation, table, edit);
   }
+  // Of both.
+  Result<void> change_words(u32 generation, std::span<const ChangedWords> changes) override {
+    if (auto changed = standby_->change_words(generation, changes); !changed) return changed;
+    known_.remember(generation, changes);
+    auto changed = life().failed() ? Result<void>() : device().change_words(generation, changes);
+    if (changed || !device().lost()) return changed;
+    life().fail(Failure::reported);
+    return {};
+  }
   void unload(u32 generation) noexcept override {
     // What a failed one has loaded it may still read.
     if (!life().failed()) device().unload(generation);
     standby_->unload(generation);
     known_.generations.erase(generation);
+    known_.changes.erase(generation);
   }
 
   Result<bool> publish_flows(const std::vector<FlowTables>& ports) override {
@@ -441,7 +471,9 @@ class WithStandby final : public Device {
       if (!known_.generations.contains(generation)) (*attempt.device)->unload(generation);
     for (const auto& [generation, pipelines] : known_.generations)
       if (!attempt.known.generations.contains(generation))
-        if (auto loaded = (*attempt.device)->load(generation, pipelines); !loaded) return loaded;
+        if (auto loaded = known_.load(**attempt.device, generation, pipelines); !loaded) return loaded;
+    for (const auto& [generation, changes] : known_.changes)
+      if (auto changed = (*attempt.device)->change_words(generation, changes); !changed) return changed;
     const std::lock_guard lock(open_.mutex);
     if (attempt.open != open_.all)
       return tl::unexpected(std::string("its queues were opened or closed meanwhile"));

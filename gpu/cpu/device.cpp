@@ -44,7 +44,9 @@ class CpuDevice final : public Device {
         return table;
       });
       if (!tables) return tl::unexpected(tables.error());
-      Loaded loaded{std::move(pipelines), *std::move(tables), {}};
+      Loaded loaded{std::move(pipelines), *std::move(tables), {}, nullptr};
+      if (const u64 words = loaded.pipelines->changes_words(); words != 0)
+        loaded.changes = std::make_shared<LargeVector<u32>>(words);
       for (const auto& table : loaded.tables) {
         const u64 address = reinterpret_cast<std::uintptr_t>(table->data());
         loaded.addresses.insert(loaded.addresses.end(),
@@ -75,6 +77,17 @@ class CpuDevice final : public Device {
     const StateSpec& spec = loaded->pipelines->states()[table];
     const u64 sets = spec.first_words != 0 ? SetLocks::kAll : spec.entries / XG_WAYS;
     shared_.sets.keep_off(words.data(), sets, [&] { edit(words); });
+    return {};
+  }
+  Result<void> change_words(u32 generation, std::span<const ChangedWords> changes) override {
+    const Loaded* loaded = shared_.generations.find(generation);
+    if (loaded == nullptr) return tl::unexpected(fmt::format("generation {} is not loaded", generation));
+    if (auto checked = check_changes(*loaded->pipelines, changes); !checked) return checked;
+    shared_.gate.close_for([&] {
+      for (const ChangedWords& one : changes)
+        std::copy(one.words.begin(), one.words.end(),
+                  loaded->changes->begin() + static_cast<std::ptrdiff_t>(one.first));
+    });
     return {};
   }
   void unload(u32 generation) noexcept override { shared_.generations.remove(generation); }

@@ -45,7 +45,8 @@ void prefetch(const xg_batch& batch, u32 i) {
 // The slots' memory, and how a batch is decided: by one thread.
 class Batches {
  public:
-  Batches(const Shared& device, const QueueOptions& options, SlotRing& ring) : device_(device) {
+  Batches(const Shared& device, const QueueOptions& options, SlotRing& ring)
+      : device_(device), pass_(device.gate) {
     const u64 packets = u64{options.depth} * options.batch_capacity;
     descriptors_ = allocate<xg_descriptor>(packets);
     results_ = allocate<xg_result>(packets);
@@ -85,6 +86,10 @@ class Batches {
     // The stages only read the image; their handles have no const.
     batch.image.v = const_cast<xg_word*>(loaded.pipelines->image().data());
     batch.states.v = const_cast<xg_word*>(counts_.begin(loaded));
+    if (loaded.changes != nullptr) {
+      pass_.enter();
+      batch.changes.v = loaded.changes->data();
+    }
     batch.count = count;
     batch.generation = generation;
     if (staging_ != nullptr) {
@@ -100,11 +105,13 @@ class Batches {
       for (u32 next = end; next < std::min(count, end + Group::kPackets); next++) prefetch(batch, next);
       group.decide(first, end - first);
     }
+    if (loaded.changes != nullptr) pass_.leave();
     counts_.add_up(loaded);
   }
 
  private:
   const Shared& device_;
+  BatchGate::Pass pass_;
   Counts counts_;
   Memory<xg_descriptor> descriptors_;
   Memory<xg_result> results_;

@@ -5,6 +5,7 @@
 // another. That thread spins for a while after each batch, then sleeps until the next one.
 #pragma once
 
+#include "gpu/cpu/batch_gate.hpp"
 #include "gpu/cpu/loaded.hpp"
 #include "gpu/cpu/set_locks.hpp"
 #include "gpu/generations.hpp"
@@ -17,7 +18,8 @@ struct Shared {
   u64 bytes = 0;
   Frames frames = Frames::automatic;
   Generations<Loaded> generations;
-  mutable SetLocks sets;  // of the generations' tables
+  mutable SetLocks sets;   // of the generations' tables
+  mutable BatchGate gate;  // of their changes
 };
 
 // The options were checked (check_queue_options). Throws where there is no memory or no thread to be had.

@@ -196,6 +196,25 @@ class CudaDevice final : public Device {
       return tl::unexpected(std::string("there is not enough memory for copies of the table"));
     }
   }
+  Result<void> change_words(u32 generation, std::span<const ChangedWords> changes) override {
+    if (auto ready = enter(); !ready) return ready;
+    const Loaded* loaded = shared_.generations.find(generation);
+    if (loaded == nullptr) return tl::unexpected(fmt::format("generation {} is not loaded", generation));
+    if (auto checked = check_changes(*loaded->pipelines, changes); !checked) return checked;
+    const u64 begin = loaded->pipelines->image()[XG_IMAGE_CHANGES_AT];
+    cudaError_t error = cudaSuccess;
+    const bool done = shared_.pauses.pause_all([&] {
+      for (const ChangedWords& one : changes)
+        if (error == cudaSuccess)
+          error = loaded->image.write((begin + one.first) * sizeof(u32), one.words.data(),
+                                      one.words.size() * sizeof(u32));
+    });
+    if (!done)
+      return tl::unexpected(fmt::format(
+          "{} does not end its batches, between which lists are changed: see whether it hangs", info_.name));
+    if (error != cudaSuccess) return failure("changing lists", error);
+    return {};
+  }
   void unload(u32 generation) noexcept override {
     if (shared_.abandoned) return;
     (void)cudaSetDevice(shared_.ordinal);

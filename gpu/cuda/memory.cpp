@@ -75,7 +75,7 @@ Result<DeviceMemory> DeviceMemory::create(u64 bytes, const void* from, const Str
   return made;
 }
 
-cudaError_t DeviceMemory::write(u64 at, const void* from, u64 bytes) noexcept {
+cudaError_t DeviceMemory::write(u64 at, const void* from, u64 bytes) const noexcept {
   const cudaError_t error = cudaMemcpyAsync(memory_ + at, from, bytes, cudaMemcpyHostToDevice, stream_);
   return error != cudaSuccess ? error : cudaStreamSynchronize(stream_);
 }

@@ -65,7 +65,7 @@ class DeviceMemory {
   void abandon() noexcept { memory_ = nullptr; }
   u8* get() const noexcept { return memory_; }
   // Done once they return.
-  cudaError_t write(u64 at, const void* from, u64 bytes) noexcept;
+  cudaError_t write(u64 at, const void* from, u64 bytes) const noexcept;
   cudaError_t read(u64 at, void* to, u64 bytes) const noexcept;
 
  private:

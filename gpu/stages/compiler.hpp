@@ -34,6 +34,12 @@
 //   event_reader(stage)       flow_events
 //   outer_mtus(stage)         encapsulates
 //   health_checks(stage)      checks_health, as has set_down(stage, is_down)
+//   has_name(stage, at, list, entry)
+//                             names: whether one of its lists has the entry, as it was compiled; nothing: it
+//                             has no such list
+//   changed_names(stage, at, changes)
+//                             names: its words of the image's changes (gpu/stages/changes.h), from the first
+//                             one on: as many as it is to be told
 #pragma once
 
 #include <fmt/format.h>
@@ -46,6 +52,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/domain_names.hpp"
 #include "gpu/image_words.hpp"
 #include "gpu/pipelines.hpp"
 #include "gpu/stage_code.hpp"
@@ -59,6 +66,12 @@ inline constexpr u64 kGiga = 1'000'000'000;
 inline constexpr u64 kDay = 86'400;  // seconds
 
 using Check = Result<void>;
+
+// Where a stage's body stands that was compiled and linked.
+struct NamesPlace {
+  std::span<const u32> image;
+  u32 body = 0;
+};
 
 // What a stage is emitted into: its code, and what it is hashed with.
 struct Compiled {

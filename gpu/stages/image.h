@@ -11,6 +11,7 @@
  *              0: its headers alone; and 1 if its stages see what is inside of tunnels (gpu/stages/inner.h)
  *   stages     two words each: kind, -> body
  *   bodies     one a stage, laid out as its folder's device.h says
+ *   changes    what the host may change while packets flow (gpu/stages/changes.h)
  *
  * An action word is a verdict word without its stage; XG_NEXT in its action field means that the
  * packet goes on to the next stage.
@@ -19,7 +20,7 @@
 #define XDPGPU_STAGES_IMAGE_H
 
 #define XG_IMAGE_MAGIC 0x31504758u /* "XGP1" */
-#define XG_IMAGE_HEADER 10u
+#define XG_IMAGE_HEADER 11u
 #define XG_IMAGE_MAGIC_AT 0u
 #define XG_IMAGE_WORDS_AT 1u     /* words in the image */
 #define XG_IMAGE_PIPELINES_AT 2u /* number of pipelines */
@@ -34,6 +35,7 @@
 #define XG_IMAGE_PAYLOAD_AT 7u  /* most of XG_PIPELINE_PAYLOAD of all pipelines */
 #define XG_IMAGE_INNER_AT 8u    /* 1: some pipeline has XG_PIPELINE_INNER */
 #define XG_IMAGE_INSPECTS_AT 9u /* 1: some pipeline has a stage that inspects */
+#define XG_IMAGE_CHANGES_AT 10u /* -> changes, which go on to the image's end */
 #define XG_PIPELINE_UNDECIDED 3u
 #define XG_PIPELINE_PAYLOAD 5u
 #define XG_PIPELINE_INNER 6u
@@ -52,6 +54,8 @@
 /* First words of every body. */
 #define XG_BODY_CACHE 0u /* 1: verdicts of this stage may be cached in the kernel */
 #define XG_BODY_TTL 1u   /* xg_result.cache_ttl_ms */
+/* And of a stage's that asks lists of names: where among the changes its own begin. */
+#define XG_BODY_CHANGES 2u
 
 /* A table of prefixes of one address family, which names the longest one that holds an address: a tree of
  * nodes that take five bits of the address each, their slots told by bit vectors (Poptrie: Asai and Ohara,

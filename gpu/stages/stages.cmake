@@ -10,7 +10,7 @@
 set(known_traits decides remembers checks drops caches edits sends by_flow egress loosens asks_behind brings_more crowds
                  apply_many settles rules notes estimates asks_router encapsulates checks_health alarms
                  together record_ahead reads_payload flow_events outermost inspects rule_files
-                 connections programs routes)
+                 connections programs routes names)
 set(stage_includes ${PROJECT_SOURCE_DIR} ${stages_generated})
 set(in_tree ${CMAKE_CURRENT_SOURCE_DIR}/stages)
 set(stage_lines)
@@ -91,6 +91,8 @@ foreach(line IN LISTS stage_lines)
               "checks_health=std::vector<HealthCheck> health_checks(const ${type}& stage)"
               "checks_health=void set_down(${type}& stage, const std::function<bool(const HealthCheck&)>& is_down)"
               "by_flow=std::optional<u32> cached_undecided(const ${type}& stage)" "egress=bool sees_egress(const ${type}& stage)"
+              "names=std::optional<bool> has_name(const ${type}& stage, const NamesPlace& at, std::string_view list, const DomainEntry& entry)"
+              "names=std::vector<u32> changed_names(const ${type}& stage, const NamesPlace& at, const NameChanges& changes)"
               "loosens=bool loosen(${type}& stage, u32* body)" "reads_payload=u32 payload_bytes(const ${type}& stage)")
     string(REGEX MATCH "^([a-z_]+)=(.*)$" one "${one}")
     if(CMAKE_MATCH_1 IN_LIST traits)

@@ -43,6 +43,7 @@ struct StageTraits {
   bool connections = false;
   bool programs = false;
   bool routes = false;
+  bool names = false;
 };
 
 // Of the stage whose settings these are: kName, kNumber, kTraits (gpu/stages/list.hpp).

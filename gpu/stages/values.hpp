@@ -4,8 +4,10 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,10 @@ struct DomainNames {
     return count == other.count && (text == other.text || (text && other.text && *text == *other.text));
   }
 };
+// What has become of entries of a list since it was compiled, by their lines: true: they are there, false:
+// they are not. And by the list's name.
+using NameEntries = std::map<std::string, bool, std::less<>>;
+using NameChanges = std::map<std::string, NameEntries, std::less<>>;
 struct PortRange {
   u16 first = 0;  // host order, inclusive
   u16 last = 65535;

@@ -31,6 +31,7 @@ struct xg_batch {
 #ifndef XG_GLSL
   /* An xg_event for each packet, XG_EVENT_QUADS of them. In Vulkan programs are apart from the stages. */
   xg_quads events;
+  xg_words changes; /* the image's, where they do not stand in it (gpu/stages/changes.h); 0: they do */
 #endif
 };
 

@@ -150,6 +150,7 @@ class Context {
   vk::Pipeline pipeline(Entry entry) const { return *pipelines_[static_cast<u32>(entry)]; }
   // The one to which all batches with tables go, so that they are one after the other.
   HardwareQueue& table_queue() { return *queues_.front(); }
+  const std::vector<std::unique_ptr<HardwareQueue>>& queues() const { return queues_; }
   HardwareQueue& next_queue() { return *queues_[turn_++ % queues_.size()]; }
 
   // Once lost, a device stays lost.

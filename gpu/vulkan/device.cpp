@@ -181,6 +181,18 @@ class VulkanDevice final : public Device {
       return tl::unexpected(std::string("there is not enough memory for a copy of the table"));
     }
   }
+  Result<void> change_words(u32 generation, std::span<const ChangedWords> changes) override {
+    if (shared_.context->failed()) return tl::unexpected(why_lost());
+    const Loaded* loaded = shared_.generations.find(generation);
+    if (loaded == nullptr) return tl::unexpected(fmt::format("generation {} is not loaded", generation));
+    if (auto checked = check_changes(*loaded->pipelines, changes); !checked) return checked;
+    try {
+      return change_buffer(*shared_.context, loaded->image, loaded->pipelines->image()[XG_IMAGE_CHANGES_AT],
+                           changes);
+    } catch (const std::bad_alloc&) {
+      return tl::unexpected(std::string("there is not enough memory for a copy of the changes"));
+    }
+  }
   void unload(u32 generation) noexcept override {
     // The images of a device that hangs stay: it may still read them.
     if (!shared_.context->abandoned()) shared_.generations.remove(generation);

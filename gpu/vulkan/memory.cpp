@@ -251,6 +251,38 @@ Result<void> edit_buffer(Context& context, const Buffer& at, u64 words, Hardware
   return done;
 }
 
+Result<void> change_buffer(Context& context, const Buffer& at, u64 begin,
+                           std::span<const ChangedWords> changes) {
+  const Dispatch& d = context.dispatch();
+  std::vector<u32> words;
+  std::vector<vk::BufferCopy> copies;
+  for (const ChangedWords& one : changes) {
+    if (one.words.empty()) continue;
+    copies.emplace_back(words.size() * sizeof(u32), (begin + one.first) * sizeof(u32),
+                        one.words.size() * sizeof(u32));
+    words.insert(words.end(), one.words.begin(), one.words.end());
+  }
+  if (copies.empty()) return {};
+  auto through = host_buffer(context, words.size() * sizeof(u32));
+  if (!through) return tl::unexpected(through.error());
+  std::memcpy(through->mapped, words.data(), words.size() * sizeof(u32));
+  const auto& queues = context.queues();
+  std::vector<std::unique_lock<std::mutex>> locks;
+  locks.reserve(queues.size());
+  for (const auto& queue : queues) locks.emplace_back(queue->mutex);
+  Result<void> done;
+  for (const auto& queue : queues)
+    if (done) done = run_on(*queue, true, context, "ending batches", [](vk::CommandBuffer) {});
+  // By each of them: what is submitted behind a copy sees it.
+  for (const auto& queue : queues)
+    if (done)
+      done = run_on(*queue, true, context, "changing memory", [&](vk::CommandBuffer command) {
+        command.copyBuffer(*through->buffer, *at.buffer, copies, d);
+      });
+  if (!done && context.abandoned()) through->abandon();
+  return done;
+}
+
 Result<Buffer> import_buffer(const Context& context, void* base, u64 bytes) {
   const auto& candidate = context.candidate();
   if (candidate.import_alignment == 0)

@@ -35,6 +35,10 @@ Result<void> read_buffer(Context& context, const Buffer& from, u64 first, std::s
 // uses them, is at nothing: what is submitted meanwhile waits.
 Result<void> edit_buffer(Context& context, const Buffer& at, u64 words, HardwareQueue& queue,
                          const Device::Edit& edit);
+// Writes these words of the device's own memory, counted from word `begin` on, while no hardware queue has
+// anything.
+Result<void> change_buffer(Context& context, const Buffer& at, u64 begin,
+                           std::span<const ChangedWords> changes);
 // The host's memory [base, base + bytes), imported. The error says what of it the device does not take.
 Result<Buffer> import_buffer(const Context& context, void* base, u64 bytes);
 

@@ -29,6 +29,9 @@ class Forwarding : public gpu::Device {
   gpu::Result<void> edit_state(u32 generation, u32 table, const Edit& edit) override {
     return device_->edit_state(generation, table, edit);
   }
+  gpu::Result<void> change_words(u32 generation, std::span<const gpu::ChangedWords> changes) override {
+    return device_->change_words(generation, changes);
+  }
   void unload(u32 generation) noexcept override { device_->unload(generation); }
   gpu::Result<bool> publish_flows(const std::vector<gpu::FlowTables>& ports) override {
     return device_->publish_flows(ports);

@@ -16,7 +16,7 @@
 namespace xdpgpu::compiler {
 
 // To be counted up where the same inputs come to be compiled into something else.
-inline constexpr u32 kCompilerVersion = 1;
+inline constexpr u32 kCompilerVersion = 2;
 
 class InputHash {
  public:

@@ -1,39 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <cstring>
 
 #include "gpu/domain_names.hpp"
 #include "gpu/stages/compilers.hpp"
 #include "gpu/stages/domains/device.h"
-#include "gpu/stages/hashed_set.hpp"
+#include "gpu/stages/domains/names.hpp"
 
 namespace xdpgpu::gpu {
 namespace {
-
-xg_hashed hash_of(std::string_view name, const std::array<u64, 2>& key) {
-  XG_SIP_BEGIN(key[0], key[1]);
-  for (std::size_t end = name.size();;) {
-    const std::size_t dot = name.substr(0, end).rfind('.');
-    const std::size_t first = dot == std::string_view::npos ? 0 : dot + 1;
-    std::array<char, 64> bytes{};
-    bytes[0] = static_cast<char>(end - first);
-    std::memcpy(&bytes[1], &name[first], end - first);
-    for (std::size_t at = 0; at <= end - first; at += sizeof(u64)) {
-      u64 word;
-      std::memcpy(&word, &bytes[at], sizeof(word));
-      XG_SIP_WORD(word);
-    }
-    if (first == 0) return xg_hashed_end(v0, v1, v2, v3);
-    end = dot;
-  }
-}
-
-// Of equal names the list that comes first counts.
-void add(HashedSet& table, const DomainEntry& entry, u32 list, const std::array<u64, 2>& key) {
-  u32& lists = table.at(hash_of(entry.name, key));
-  if (entry.itself && (lists & 0xffff) == 0) lists |= list;
-  if (entry.beneath && lists >> 16 == 0) lists |= list << 16;
-}
 
 bool drops_any(const DomainsSettings& stage) {
   return std::any_of(stage.lists.begin(), stage.lists.end(), [](const DomainList& list) {
@@ -54,16 +28,17 @@ Result<Placed> emit(const DomainsSettings& stage, Compiled& to) {
   std::vector<u32>& image = to.image;
   image.reserve(words);
   image.resize(slots * XG_HASHED_SLOT, 0);
-  HashedSet table(image, 0, static_cast<u32>(slots));
+  domains::TableWriter table(image, 0, static_cast<u32>(slots), to.hash_key);
   u32 deepest = 0;
   for (u32 i = 0; i < stage.lists.size(); i++)
     each_name(stage.lists[i].names, [&](const DomainEntry& entry) {
-      add(table, entry, i + 1, to.hash_key);
+      table.add(entry, i + 1);
       deepest = std::max(deepest, labels_of(entry.name));
     });
+  table.finish();
   const auto lists = static_cast<u32>(stage.lists.size());
   const u32 at = to.here();
-  image.insert(image.end(), {0, 0});
+  image.insert(image.end(), {0, 0, 0});
   for (const u64 key : to.hash_key) append64(image, key);
   image.insert(image.end(), {static_cast<u32>(stage.ports.size()), 0, action_word(stage.otherwise, 0, 0),
                              action_word(stage.malformed, 0, lists + 1), action_word(stage.tcp, 0, lists + 2),

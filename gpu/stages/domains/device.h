@@ -4,30 +4,36 @@
  *
  * A name is looked up once for each of its labels, as few as the longest name in the lists has: com,
  * example.com, www.example.com. What each look-up goes by is a hash of the labels so far, so that all of them
- * together hash the name once.
+ * together hash the name once. Where names were added or removed since the lists were compiled, each look-up
+ * begins among these (gpu/stages/changes.h).
  */
 #ifndef XDPGPU_STAGES_DOMAINS_DEVICE_H
 #define XDPGPU_STAGES_DOMAINS_DEVICE_H
 
+#include "gpu/stages/changes.h"
 #include "gpu/stages/hashed_set.h"
 #include "gpu/stages/payload.h"
 
-/* The body: behind its own words ports, actions and the table of names (hashed_set.h). A name's hash is of
- * its labels, the last one first, each with its length in front and zeros behind it, up to a multiple of
- * eight bytes.
+/* The body: behind its own words and XG_BODY_CHANGES ports, actions and the table of names (hashed_set.h). A
+ * name's hash is of its labels, the last one first, each with its length in front and zeros behind it, up to
+ * a multiple of eight bytes.
  *
- * table  what it has of a name: numbers of lists from 1, 0: none, that of the name itself in the low half,
- *        that of the names beneath it in the upper one. */
-#define XG_DOMAINS_KEY 2u       /* k0, k1, two words each */
-#define XG_DOMAINS_PORTS 6u     /* number of ranges; -> the ranges: first port | last port << 16 */
-#define XG_DOMAINS_OTHERWISE 8u /* action words */
-#define XG_DOMAINS_MALFORMED 9u
-#define XG_DOMAINS_TCP 10u
-#define XG_DOMAINS_ACTIONS 11u /* -> two words a list: its action word; flags of the results of queries */
-#define XG_DOMAINS_DEEPEST 12u /* labels of the name that has most */
-#define XG_DOMAINS_SLOTS 13u
-#define XG_DOMAINS_TABLE 14u /* -> the table */
-#define XG_DOMAINS_WORDS 15u
+ * table    what it has of a name: numbers of lists from 1, 0: none, that of the name itself in the low half,
+ *          that of the names beneath it in the upper one. What of the lists does not follow from that the
+ *          host finds there, too, by hashes that no name has (names.hpp)
+ * changes  the same of names that were added or removed, and XG_DOMAINS_CHANGED: it holds in place of the
+ *          table's */
+#define XG_DOMAINS_KEY 3u       /* k0, k1, two words each */
+#define XG_DOMAINS_PORTS 7u     /* number of ranges; -> the ranges: first port | last port << 16 */
+#define XG_DOMAINS_OTHERWISE 9u /* action words */
+#define XG_DOMAINS_MALFORMED 10u
+#define XG_DOMAINS_TCP 11u
+#define XG_DOMAINS_ACTIONS 12u /* -> two words a list: its action word; flags of the results of queries */
+#define XG_DOMAINS_DEEPEST 13u /* labels of the name that has most */
+#define XG_DOMAINS_SLOTS 14u
+#define XG_DOMAINS_TABLE 15u /* -> the table */
+#define XG_DOMAINS_WORDS 16u
+#define XG_DOMAINS_CHANGED 0x80000000u
 #define XG_DOMAINS_REACH 1024u /* of a packet's bytes */
 #define XG_DOMAINS_NAME 255u   /* bytes of a name */
 /* All of it, and the words that a load of the last label may touch. */
@@ -100,12 +106,16 @@ XG_SELDOM u32 xg_domains_read(xg_batch b, xg_view p, XG_INOUT(xg_domains_name) n
 }
 
 /* The number of the list that has the name, 0: none. */
-XG_SELDOM u32 xg_domains_list(xg_words image, u32 body, XG_INOUT(xg_domains_name) name) {
+XG_SELDOM u32 xg_domains_list(xg_words image, xg_words changes, u32 body, XG_INOUT(xg_domains_name) name) {
+  u32 changed = image.v[body + XG_BODY_CHANGES];
+  u32 changed_slots = changes.v[changed + XG_CHANGES_SLOTS];
   u32 key = body + XG_DOMAINS_KEY;
   u64 k0 = u64(image.v[key]) | u64(image.v[key + 1u]) << 32;
   u64 k1 = u64(image.v[key + 2u]) | u64(image.v[key + 3u]) << 32;
   XG_SIP_BEGIN(k0, k1);
   u32 deepest = image.v[body + XG_DOMAINS_DEEPEST];
+  if (changed_slots != 0u && changes.v[changed + XG_CHANGES_DEEPEST] > deepest)
+    deepest = changes.v[changed + XG_CHANGES_DEEPEST];
   u32 list = 0u;
   for (u32 depth = 1u; depth <= name.count && depth <= deepest; depth++) {
     u32 label = name.count - depth;
@@ -116,9 +126,12 @@ XG_SELDOM u32 xg_domains_list(xg_words image, u32 body, XG_INOUT(xg_domains_name
       if (end - at > 4u) m |= u64(xg_domains_word(name, at + 4u, end - at - 4u)) << 32;
       XG_SIP_WORD(m);
     }
-    u32 value = xg_hashed_find(image, image.v[body + XG_DOMAINS_TABLE], image.v[body + XG_DOMAINS_SLOTS],
-                               xg_hashed_end(v0, v1, v2, v3));
-    u32 found = depth == name.count ? value & 0xffffu : value >> 16;
+    xg_hashed hash = xg_hashed_end(v0, v1, v2, v3);
+    u32 value = 0u;
+    if (changed_slots != 0u) value = xg_hashed_find(changes, changed + XG_CHANGES_SET, changed_slots, hash);
+    if (value == 0u)
+      value = xg_hashed_find(image, image.v[body + XG_DOMAINS_TABLE], image.v[body + XG_DOMAINS_SLOTS], hash);
+    u32 found = depth == name.count ? value & 0xffffu : (value & ~XG_DOMAINS_CHANGED) >> 16;
     if (found != 0u) list = found;
   }
   return list;
@@ -135,7 +148,7 @@ XG_FN u32 xg_domains_decide(xg_batch b, u32 body, xg_view p, XG_INOUT(xg_result)
   xg_domains_name name;
   u32 read = xg_domains_read(b, p, name);
   if (read == XG_DOMAINS_MALFORMED_MESSAGE) return b.image.v[body + XG_DOMAINS_MALFORMED];
-  u32 list = read == XG_DOMAINS_QUESTION ? xg_domains_list(b.image, body, name) : 0u;
+  u32 list = read == XG_DOMAINS_QUESTION ? xg_domains_list(b.image, xg_changes_of(b), body, name) : 0u;
   if (list == 0u) return b.image.v[body + XG_DOMAINS_OTHERWISE];
   u32 at = b.image.v[body + XG_DOMAINS_ACTIONS] + (list - 1u) * 2u;
   if (name.query != 0u) r.flags |= b.image.v[at + 1u];

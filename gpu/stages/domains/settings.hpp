@@ -27,9 +27,10 @@ namespace xdpgpu::gpu {
 // in a pipeline that looks there, are none.
 //
 // Of all the lists' entries that stand for the name the one with the most labels counts, of equal ones the
-// first list's; the root has none. None does: `otherwise`. `next` ends the stage: the packet goes on to the
-// next one. Verdict's rule: the list's position + 1; 0: `otherwise`; of n lists, n + 1: `malformed`, n + 2:
-// `tcp`. At most 4,095 lists.
+// first list's; the root has none. Lists are as they were compiled, with the entries that were added since
+// and without those that were removed (gpu/name_changes.hpp). None does: `otherwise`. `next` ends the stage:
+// the packet goes on to the next one. Verdict's rule: the list's position + 1; 0: `otherwise`; of n lists, n
+// + 1: `malformed`, n + 2: `tcp`. At most 4,095 lists.
 struct DomainList {
   std::string name;
   DomainNames names;
