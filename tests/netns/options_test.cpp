@@ -224,6 +224,18 @@ TEST_F(Options, EachIsTakenByItsCommand) {
   run({.command = {"bypass"}, .arguments = {"off", name()}});
   run({.command = {"log", "reopen"}, .arguments = {name()}});
   run({.command = {"rules", "top"}, .arguments = {name(), "--by", "cost", "--limit", "5"}});
+  const TemporaryFile names(R"({"version": 1, "default": "pass",
+  "lists": {"ads": {"type": "domain", "names": ["ads.example"]}},
+  "rules": [{"match": {"proto": "udp"}, "action": {"inspect": "dns"}}],
+  "pipelines": {"dns": [{"stage": "domains", "lists": [{"list": "@ads", "action": "drop"}]}]}})");
+  run({.command = {"policy", "apply"}, .arguments = {name(), names.path()}});
+  run({.command = {"list", "add"},
+       .arguments = {name(), "ads", "a.example", "*.b.example"},
+       .behind = {"list", "remove", name(), "ads", "a.example"}});
+  run({.command = {"list", "remove"}, .arguments = {name(), "ads", "*.b.example"}});
+  run({.command = {"list", "add"}, .arguments = {name(), "adz", "a.example"}, .status = 1});
+  run({.command = {"list", "add"}, .arguments = {name(), "ads", "a..example"}, .status = 2});
+  run({.command = {"list", "show"}, .arguments = {name(), "ads", "--limit", "5"}});
   used_.insert({"detach", "detach --keep"});
   for (const Words& more : {Words{}, Words{"--output", "json", "--netns", netns_}, Words{"--keep"}}) {
     Words words = detach;

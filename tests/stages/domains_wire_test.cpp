@@ -3,6 +3,7 @@
 // `domains` on the wire: DNS messages between hosts, by the names that they ask for; and lists that are
 // edited and applied while traffic flows.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include "tests/netns/on_the_wire.hpp"
 
@@ -138,6 +139,108 @@ TEST_P(DomainsOnTheWire, AnEditedListHoldsFromItsApplicationOn) {
   EXPECT_EQ(attached_->apply(text).status, 0);
   EXPECT_EQ(fate("n10000.example"), "pass");
   EXPECT_EQ(fate("n1.example"), "drop");
+}
+
+// With no compiling in between: what is asked next meets the list as it is then.
+TEST_P(DomainsOnTheWire, NamesAreAddedAndRemovedOneAtATime) {
+  const TemporaryFile ads("ads.example\n.tracker.example\n", ".txt");
+  const std::string text = watching(R"({"stage": "domains", "lists": [{"list": "@ads", "action": "drop"},
+                      {"list": "@fine", "action": "pass"}]})",
+                                    fmt::format(R"("ads": {{"type": "domain", "file": "{}"}},
+                      "fine": {{"type": "domain", "names": ["fine.ads.example"]}}, "office": ["192.0.2.0/24"])",
+                                                ads.path()));
+  attach(text);
+  listen();
+  const auto list = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "list");
+    words.insert(words.begin() + 2, host_port().ifname());
+    return product(*host_, words);
+  };
+  const auto changed = [&](std::vector<std::string> words, const std::string& says) {
+    const Outcome outcome = list(std::move(words));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find(says), std::string::npos) << outcome.out;
+  };
+  EXPECT_EQ(fate("new.example"), "pass");
+  changed({"add", "ads", "new.example", ".B\u00fccher.example"},
+          "2 names added: new.example, .xn--bcher-kva.example");
+  EXPECT_EQ(fate("new.example"), "drop");
+  EXPECT_EQ(fate("a.new.example"), "pass") << "it stands for itself alone";
+  EXPECT_EQ(fate("a.xn--bcher-kva.example"), "drop");
+  changed({"add", "ads", "new.example"}, "0 names added; there already: new.example");
+  changed({"remove", "ads", "new.example"}, "1 name removed: new.example");
+  EXPECT_EQ(fate("new.example"), "pass");
+  // What the file has, and not what it has not.
+  changed({"remove", "ads", "ads.example", "tracker.example"},
+          "1 name removed: ads.example; not there already: tracker.example");
+  EXPECT_EQ(fate("ads.example"), "pass");
+  EXPECT_EQ(fate("a.tracker.example"), "drop");
+  // All or none.
+  for (const auto& [words, status, says] :
+       {std::tuple(std::vector<std::string>{"add", "ads", "x.example", "x..example"}, 2,
+                   "nothing between two dots"),
+        std::tuple(std::vector<std::string>{"add", "adz", "x.example"}, 1,
+                   "its lists of names are ads, fine"),
+        std::tuple(std::vector<std::string>{"add", "office", "x.example"}, 1,
+                   "\"office\" is of addresses")}) {
+    const Outcome outcome = list(words);
+    EXPECT_EQ(outcome.status, status);
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+  }
+  EXPECT_EQ(fate("x.example"), "pass");
+
+  // They go on with the next policy, and with the data plane that follows one that dies.
+  EXPECT_EQ(attached_->apply(text).status, 0);
+  EXPECT_EQ(fate("ads.example"), "pass");
+  EXPECT_EQ(fate("xn--bcher-kva.example"), "drop");
+  const Outcome shown = list({"show", "ads"});
+  EXPECT_NE(shown.out.find(
+                "1 added and 1 removed since it was compiled\n+ .xn--bcher-kva.example\n- ads.example\n"),
+            std::string::npos)
+      << shown.out << shown.err;
+
+  // What the file has come to say is the file's, and what is of no list any more is gone.
+  ads.write(".tracker.example\n.xn--bcher-kva.example\n");
+  EXPECT_EQ(attached_->apply(text).status, 0);
+  EXPECT_NE(list({"show"}).out.find("0 added and 0 removed"), std::string::npos);
+  changed({"add", "fine", "a.tracker.example"}, "1 name added");
+  EXPECT_EQ(fate("a.tracker.example"), "pass");
+  const Outcome other =
+      attached_->apply(watching(R"({"stage": "domains", "lists": [{"list": "@ads", "action": "drop"}]})",
+                                R"("ads": {"type": "domain", "names": [".tracker.example"]})"));
+  EXPECT_EQ(other.status, 0) << other.err;
+  EXPECT_NE((other.out + other.err).find("of names any more"), std::string::npos) << other.out << other.err;
+  EXPECT_EQ(attached_->apply(text).status, 0);
+  EXPECT_EQ(fate("a.tracker.example"), "drop");
+  expect_conserved(attached_->pins());
+}
+
+TEST_P(DomainsOnTheWire, ChangedNamesOutliveADataPlane) {
+  attach(watching(R"({"stage": "domains", "lists": [{"list": "@bad", "action": "drop"}]})",
+                  R"("bad": {"type": "domain", "names": ["bad.example"]})"));
+  listen();
+  for (const auto& words : {std::vector<std::string>{"add", "new.example"}, {"remove", "bad.example"}}) {
+    const Outcome outcome = product(*host_, {"list", words[0], host_port().ifname(), "bad", words[1]});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+  }
+  const pid_t before = attached_->data_plane();
+  // The broker is told of it behind the answer.
+  std::this_thread::sleep_for(300ms);
+  kill(before, SIGKILL);
+  ASSERT_TRUE(eventually(
+      [&] {
+        try {
+          return attached_->data_plane() != before &&
+                 product(*host_, {"list", "show", host_port().ifname(), "bad"}).out.find("+ new.example") !=
+                     std::string::npos;
+        } catch (const std::exception&) {
+          return false;  // there is none yet
+        }
+      },
+      30s))
+      << attached_->process().err();
+  EXPECT_TRUE(eventually([&] { return fate("bad.example") == "pass"; }, 20s));
+  EXPECT_EQ(fate("new.example"), "drop");
 }
 
 // The next query of the flow would meet the cached verdict, and no list.

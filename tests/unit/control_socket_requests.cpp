@@ -64,6 +64,19 @@ class Pretended final : public Attached {
     generation_++;
     done({});
   }
+  void change_list(ListOrder order, Changed done) override {
+    if (!problem_.empty()) return done(tl::unexpected(Refusal{problem_}));
+    ListChanged changed;
+    for (const std::string& name : order.names) {
+      changed.names[order.list][name] = order.add;
+      changed.changed.push_back(name);
+    }
+    done(std::move(changed));
+  }
+  std::shared_ptr<const gpu::NameChanges> changed_names() const override {
+    return std::make_shared<const gpu::NameChanges>();
+  }
+  const std::vector<std::string>& lost_names() const override { return lost_; }
   FlowsReport flows(const FlowQuery& query) const override {
     asked_ = query;
     return {};
@@ -87,6 +100,7 @@ class Pretended final : public Attached {
   }
 
   std::string problem_;
+  std::vector<std::string> lost_;
   std::optional<bool> bypassed_, kept_;
   mutable std::optional<FlowQuery> asked_;
   mutable std::optional<RuleQuery> asked_rules_;

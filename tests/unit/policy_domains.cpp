@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "userspace/policy/domain_file.hpp"
 #include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::policy {
@@ -39,6 +40,16 @@ TEST(DomainFile, TakesListsAsTheyAre) {
   EXPECT_EQ(names("0.0.0.0 a.example b.example\n::1\tc\n127.0.0.1 d # x\n"), "a.example\nb.example\nc\nd\n");
   EXPECT_EQ(names(""), "");
   EXPECT_EQ(names(std::string(63, 'a') + ".b\n"), std::string(63, 'a') + ".b\n");
+}
+
+TEST(DomainFile, TakesOneNameByItself) {
+  EXPECT_EQ(DomainReader::line_of("*.Example.COM.", false), "*.example.com");
+  EXPECT_EQ(DomainReader::line_of("b\xc3\xbc"
+                                  "cher.example",
+                                  true),
+            ".xn--bcher-kva.example");
+  for (const char* const none : {"", "a b", "a\nb", "# a", "192.0.2.1", "a..b"})
+    EXPECT_FALSE(DomainReader::line_of(none, false)) << none;
 }
 
 TEST(DomainFile, NamesWhatIsNone) {

@@ -13,6 +13,7 @@
 
 #include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/flows.hpp"
+#include "userspace/control/list_changes.hpp"
 #include "userspace/control/plan.hpp"
 #include "userspace/control/rule_stats.hpp"
 #include "userspace/control/server.hpp"
@@ -62,6 +63,17 @@ class Attached {
   virtual void confirm(Done done) = 0;
   // Puts the policy in force as another generation: what was decided under this one is void. Likewise.
   virtual void renew(Done done) = 0;
+
+  // Adds names to a list of the policy in force, or removes them, without compiling it: all of them, or,
+  // where that fails, none. Packets that come from then on meet the list so. `done` is called once, now or
+  // later.
+  using Changed = std::function<void(tl::expected<ListChanged, Refusal>)>;
+  virtual void change_list(ListOrder order, Changed done) = 0;
+  // What has become of the lists so.
+  virtual std::shared_ptr<const gpu::NameChanges> changed_names() const = 0;
+  // Of the policy that was put in force last: a sentence for each list whose changes went with the one
+  // before.
+  virtual const std::vector<std::string>& lost_names() const = 0;
 
   virtual FlowsReport flows(const FlowQuery& query) const = 0;
   virtual FileRulesReport rules(const RuleQuery& query) const = 0;

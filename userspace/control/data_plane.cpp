@@ -167,6 +167,7 @@ Result<PolicyPtr> DataPlane::first_policy() {
   auto kept = read_kept_policy(setup_.kept_policy);
   if (!kept) return Error(kept.error());
   setup_.kept_policy = kernel::Fd();
+  swap_->set_names(std::move(kept->names));
   return changes_->compiler()
       .compile(std::move(kept->source), setup_.plan.interfaces(), {}, kept->audit, -1)
       .map_error([](const Refusal& why) { return why.sentence; });

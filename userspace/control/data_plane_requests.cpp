@@ -35,10 +35,10 @@ void DataPlane::apply(Order order, Done done) {
                      [this, confirm_within](const PolicyPtr&) {
                        trial_++;
                        confirm_timer_.cancel();
-                       if (confirm_within.count() == 0)
-                         confirmed_ = swap_->current();
-                       else
-                         go_back_after(confirm_within);
+                       lost_names_.clear();
+                       if (confirm_within.count() != 0) return go_back_after(confirm_within);
+                       confirmed_ = swap_->current();
+                       settle_names();
                      },
                  .done = std::move(done)});
 }
@@ -51,6 +51,7 @@ void DataPlane::confirm(Done done) {
   trial_++;
   confirm_timer_.cancel();
   confirmed_ = swap_->current();
+  settle_names();
   changes_->keep(confirmed_, [done = std::move(done)](const Result<void>& kept) {
     if (kept) return done({});
     done(tl::unexpected(
@@ -72,6 +73,46 @@ void DataPlane::renew(Done done) {
   changes_->add({.kind = PolicySwap::Kind::anew,
                  .in_force = [this](const PolicyPtr& before) { follows(before); },
                  .done = std::move(done)});
+}
+
+void DataPlane::change_list(ListOrder order, Changed done) {
+  auto changed = std::make_shared<ListChanged>();
+  changes_->add({.work = [this, order = std::move(order), changed]() -> Result<void> {
+                   const compiler::CompiledPolicy& policy = *swap_->current();
+                   const auto names = swap_->names();
+                   auto planned = plan_changes(policy.policy, *policy.pipelines, *names, order);
+                   if (!planned) return Error(planned.error());
+                   if (!planned->changed.empty())
+                     if (auto put = swap_->change_names(planned->names); !put)
+                       return Error(fmt::format("list \"{}\" was not changed: {}", order.list, put.error()));
+                   *changed = std::move(*planned);
+                   return {};
+                 },
+                 .done =
+                     [this, changed, done = std::move(done)](tl::expected<void, Refusal> worked) {
+                       if (!worked) return done(tl::unexpected(std::move(worked.error())));
+                       if (!changed->changed.empty()) keep_names();
+                       done(std::move(*changed));
+                     }});
+}
+
+void DataPlane::settle_names() {
+  const auto names = swap_->names();
+  if (names->empty()) return;
+  auto settled = settle_changes(swap_->current()->policy, *swap_->current()->pipelines, *names);
+  lost_names_ = std::move(settled.lost);
+  for (const std::string& lost : lost_names_) output_.problem(lost);
+  swap_->set_names(std::move(settled.names));
+}
+
+// One at a time: whoever changes a thousand names, one after the other, has the policy kept a few times.
+void DataPlane::keep_names() {
+  if (keeps_names_ || shutting_down_) return;
+  keeps_names_ = true;
+  changes_->keep(confirmed_, [this, names = swap_->names()](const Result<void>& /*kept*/) {
+    keeps_names_ = false;
+    if (swap_->names() != names) keep_names();
+  });
 }
 
 FlowsReport DataPlane::flows(const FlowQuery& query) const {

@@ -103,6 +103,9 @@ class DataPlane final : public Attached {
   void apply(Order order, Done done) override;
   void confirm(Done done) override;
   void renew(Done done) override;
+  void change_list(ListOrder order, Changed done) override;
+  std::shared_ptr<const gpu::NameChanges> changed_names() const override { return swap_->names(); }
+  const std::vector<std::string>& lost_names() const override { return lost_names_; }
   FlowsReport flows(const FlowQuery& query) const override;
   FileRulesReport rules(const RuleQuery& query) const override;
   Result<void> set_bypass(bool on) override;
@@ -180,6 +183,12 @@ class DataPlane final : public Attached {
 
   void handle(Request request, const Reply& reply);
 
+  // The policy in force is so for good: what was changed of lists that it has not is gone, and what its own
+  // say by themselves needs to be remembered no more.
+  void settle_names();
+  // Has the broker keep what was changed, for the next data plane.
+  void keep_names();
+
   // Puts the policy in force again after so long, as its backends are then; until that works.
   void renew_policy(std::chrono::milliseconds after);
   void renew_for_maps();
@@ -225,8 +234,10 @@ class DataPlane final : public Attached {
   Alarms alarms_;
   FlowEvents flow_events_;
   std::unique_ptr<Server> server_;
-  PolicyPtr confirmed_;  // what comes back unless the new policy is confirmed
-  u64 trial_ = 0;        // counts up when a policy is put in force, confirmed or taken back
+  std::vector<std::string> lost_names_;
+  bool keeps_names_ = false;  // that is under way
+  PolicyPtr confirmed_;       // what comes back unless the new policy is confirmed
+  u64 trial_ = 0;             // counts up when a policy is put in force, confirmed or taken back
   std::optional<Totals> last_totals_;
   Clock::time_point last_time_;
   int ticks_ = 0;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "userspace/control/list_changes.hpp"
 #include "userspace/control/protocol.hpp"
 #include "userspace/control/request/policy_apply.hpp"
 
@@ -34,6 +35,9 @@ class Mapping {
   void* at_;
 };
 
+// What was changed of lists is kept as a file with a name that none has.
+constexpr const char* kNames = "";
+
 std::string text_of(const Received& received) { return received.message.text; }
 
 Error system_error(const char* what) { return Error(fmt::format("{}: {}", what, std::strerror(errno))); }
@@ -41,13 +45,15 @@ Error system_error(const char* what) { return Error(fmt::format("{}: {}", what, 
 }  // namespace
 
 // As it would be sent to be applied.
-Result<void> keep_policy(BrokerCalls& broker, const compiler::CompiledPolicy& policy) {
+Result<void> keep_policy(BrokerCalls& broker, const compiler::CompiledPolicy& policy,
+                         const gpu::NameChanges& names) {
   const compiler::PolicySource& source = policy.source;
   Request request;
   request.name = PolicyApply::kName;
   request.arguments =
       as_json(PolicyApply::Arguments{.text = source.text, .file = source.file, .audit = policy.audits()});
   for (const auto& [name, content] : source.files) request.files.emplace(name, content);
+  if (!names.empty()) request.files[kNames] = text_of(names);
   const std::string line = encode(request);
   std::size_t bytes = line.size();
   for (const auto& [name, content] : request.files) bytes += content.size();
@@ -87,7 +93,13 @@ Result<KeptPolicy> read_kept_policy(const kernel::Fd& memory) {
   kept.audit = *arguments->audit;
   for (const auto& [name, length] : request->announced) {
     if (length > rest.size()) return Error(std::string("the kept policy's files are not whole"));
-    kept.source.files.emplace(name, rest.substr(0, length));
+    if (name == kNames) {
+      auto names = read_names(rest.substr(0, length));
+      if (!names) return Error(std::string("what was changed of the kept policy's lists is not whole"));
+      kept.names = *std::move(names);
+    } else {
+      kept.source.files.emplace(name, rest.substr(0, length));
+    }
     rest.remove_prefix(length);
   }
   return kept;

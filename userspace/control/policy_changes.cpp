@@ -103,7 +103,7 @@ void PolicyChanges::keep(PolicyPtr policy, Kept kept) {
   on_thread([this, policy = std::move(policy), kept = std::move(kept)] {
     Result<void> result;
     try {
-      result = keep_policy(broker_, *policy);
+      result = keep_policy(broker_, *policy, *swap_.names());
     } catch (const std::exception& error) {
       result = Error(std::string(error.what()));
     }
@@ -125,6 +125,18 @@ void PolicyChanges::begin() {
         refused(fmt::format("this process has no descriptor left for it ({}): raise its limit (ulimit -n)",
                             std::strerror(errno))));
   if (now_->change.left && now_->change.left()) return finish(refused("whoever asked for it has gone"));
+  if (now_->change.work)
+    return on_thread([this, now = now_] {
+      tl::expected<void, Refusal> done;
+      try {
+        if (auto worked = now->change.work(); !worked) done = refused(worked.error());
+      } catch (const std::exception& error) {
+        done = refused(error.what());
+      }
+      on_control([this, now, done = std::move(done)]() mutable {
+        if (now == now_) finish(std::move(done));
+      });
+    });
   if (!now_->change.audit) now_->change.audit = now_->before && now_->before->audits();
   look_whether_left();
   on_thread([this, now = now_, ports = hooks_.ports(), down = health_.down()] {

@@ -24,8 +24,10 @@
 
 namespace xdpgpu::control {
 
-// A policy that is to be put in force.
+// A policy that is to be put in force; or something else that has to wait for its turn among these.
 struct PolicyChange {
+  // That, in place of a policy: done on the thread, where it fails without effect.
+  std::function<Result<void>()> work{};
   // Another one, which is to be compiled; or one that is. Neither: the one that is in force by then.
   std::optional<compiler::PolicySource> source{};
   PolicyPtr policy{};

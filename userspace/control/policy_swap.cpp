@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "gpu/name_changes.hpp"
 #include "maps/fragments.h"
 #include "userspace/control/decide.hpp"
 #include "userspace/control/grace_period.hpp"
@@ -143,8 +144,24 @@ void PolicySwap::make_pipelines(Prepared& prepared) {
   prepared.maps = maps_->prepare(*prepared.policy, prepared.slot, prepared.pipelines);
 }
 
-// Into the devices.
-Result<void> PolicySwap::load(const Prepared& prepared) {
+// Into the devices, with what has become of its lists since they were compiled.
+Result<void> PolicySwap::load(Prepared& prepared) {
+  prepared.names.reset();
+  auto loaded = load_pipelines(prepared);
+  if (!loaded) return loaded;
+  auto told = tell_names(prepared);
+  if (!told) engine_.forget_policy(prepared.generation);
+  return told;
+}
+
+Result<void> PolicySwap::tell_names(Prepared& prepared) {
+  const auto before = std::exchange(prepared.names, names());
+  if (before == prepared.names || (!before && prepared.names->empty())) return {};
+  const auto words = gpu::changed_words(*prepared.pipelines, *prepared.names);
+  return words.empty() ? Result<void>() : engine_.change_words(prepared.generation, words);
+}
+
+Result<void> PolicySwap::load_pipelines(const Prepared& prepared) {
   const policy::Policy& of = prepared.policy->policy;
   std::optional<dataplane::Overlapping> reassembles;
   if (of.reassembles)
@@ -222,8 +239,33 @@ void PolicySwap::stop_watching() {
   if (!current_ || current_->tables.header.feeds_egress == 0) (void)watch_egress(false);
 }
 
+std::shared_ptr<const gpu::NameChanges> PolicySwap::names() const {
+  const std::lock_guard lock(names_mutex_);
+  return names_;
+}
+
+void PolicySwap::set_names(gpu::NameChanges names) {
+  auto made = std::make_shared<const gpu::NameChanges>(std::move(names));
+  const std::lock_guard lock(names_mutex_);
+  names_ = std::move(made);
+}
+
+Result<void> PolicySwap::change_names(gpu::NameChanges names) {
+  const gpu::Pipelines& pipelines = *current_->pipelines;
+  auto changed = engine_.change_words(generation_, gpu::changed_words(pipelines, names));
+  if (changed)
+    set_names(std::move(names));
+  else  // of several devices some may have it
+    (void)engine_.change_words(generation_, gpu::changed_words(pipelines, *this->names()));
+  return changed;
+}
+
 Result<void> PolicySwap::commit(Prepared prepared) {
   const u32 generation = prepared.generation;
+  if (auto told = tell_names(prepared); !told) {
+    give_up(prepared);
+    return told;
+  }
   if (listener_.coming) listener_.coming(prepared.policy, generation);
   engine_.make_current(generation);
   if (auto activated = activate(generation, prepared.slot, prepared.policy->policy.hash); !activated) {

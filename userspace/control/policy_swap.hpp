@@ -7,10 +7,12 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "gpu/stages/values.hpp"
 #include "userspace/compiler/compiled_policy.hpp"
 #include "userspace/control/broker_calls.hpp"
 #include "userspace/control/map_twins.hpp"
@@ -63,6 +65,7 @@ class PolicySwap {
     std::shared_ptr<const gpu::Pipelines> pipelines;
     std::vector<u32> kept_since;  // of its rules
     std::shared_ptr<MapTwins::Policy> maps;
+    std::shared_ptr<const gpu::NameChanges> names;  // that devices were told
     u32 generation = 0, slot = 0;
     bool loose = false, loosened = false;  // and whether its pipelines are others by that
   };
@@ -83,6 +86,14 @@ class PolicySwap {
   // All three, with a grace period: where nothing else is to be done meanwhile.
   Result<void> apply(std::shared_ptr<const compiler::CompiledPolicy> policy);
 
+  // What was changed of lists of names, one name at a time: of each policy that is prepared, too. Any thread.
+  std::shared_ptr<const gpu::NameChanges> names() const;
+  // Has packets go by these, from those on that come once it is done; on failure nothing has changed. Where a
+  // policy is in force, and none is being prepared.
+  Result<void> change_names(gpu::NameChanges names);
+  // Likewise, where packets go by the same before and after: nothing is told to devices.
+  void set_names(gpu::NameChanges names);
+
   u32 generation() const noexcept { return generation_; }
   // Whether a conntrack stage is loose now that is not so by its policy.
   bool loosens() const noexcept { return loosens_; }
@@ -96,7 +107,9 @@ class PolicySwap {
   // By rule of the policy, xg_rule.kept_since under that generation.
   std::vector<u32> kept_since(const compiler::CompiledPolicy& policy, u32 generation) const;
   Result<void> activate(u32 generation, u32 slot, u64 hash);
-  Result<void> load(const Prepared& prepared);
+  Result<void> load(Prepared& prepared);
+  Result<void> tell_names(Prepared& prepared);
+  Result<void> load_pipelines(const Prepared& prepared);
   // Those that devices are to have, with what programs' maps in the kernel have.
   void make_pipelines(Prepared& prepared);
   Result<void> prepare_slot(const Prepared& prepared);
@@ -119,6 +132,8 @@ class PolicySwap {
   bool watches_egress_ = false;
   bool has_programs_ = false;  // in the kernel, or maps of some, as far as is known
   bool has_maps_ = false;      // the policy in force does
+  mutable std::mutex names_mutex_;
+  std::shared_ptr<const gpu::NameChanges> names_ = std::make_shared<const gpu::NameChanges>();
 };
 
 // Which pipeline a frame goes to by this policy's rules.

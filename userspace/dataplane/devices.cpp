@@ -47,6 +47,15 @@ Result<void> Devices::load(u32 generation, const std::shared_ptr<const gpu::Pipe
   return {};
 }
 
+Result<void> Devices::change_words(u32 generation, std::span<const gpu::ChangedWords> changes) {
+  for (const Device& one : devices_)
+    if (auto changed = one.device->change_words(generation, changes); !changed)
+      return devices_.size() == 1
+                 ? changed
+                 : tl::unexpected(fmt::format("device {}: {}", one.device->info().name, changed.error()));
+  return {};
+}
+
 void Devices::unload(u32 generation) noexcept {
   for (const Device& one : devices_) one.device->unload(generation);
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "gpu/gpu.hpp"
@@ -47,6 +48,9 @@ class Devices {
 
   // Into each, or, if one of them fails, into none. Fails where there are several and a stage has a table.
   Result<void> load(u32 generation, const std::shared_ptr<const gpu::Pipelines>& pipelines);
+  // Of a generation that is loaded, gpu::Device::change_words on each. Where one of them fails, the others
+  // may have been changed.
+  Result<void> change_words(u32 generation, std::span<const gpu::ChangedWords> changes);
   void unload(u32 generation) noexcept;
   // Of the devices that have failed since the last call and have a standby, what happened, a sentence each.
   std::vector<std::string> failed();

@@ -675,6 +675,12 @@ Result<void> Engine::edit_state(const TablesLife& life, u32 generation, u32 tabl
   return impl_->devices.first().edit_state(generation, table, edit);
 }
 
+Result<void> Engine::change_words(u32 generation, std::span<const gpu::ChangedWords> changes) {
+  const std::lock_guard telling(impl_->telling);
+  if (auto known = impl_->know(generation); !known) return known;
+  return impl_->devices.change_words(generation, changes);
+}
+
 Engine::TablesLife Engine::tables_life() const {
   return {impl_->tables_life.load(std::memory_order_acquire), impl_->devices.first().degraded()};
 }

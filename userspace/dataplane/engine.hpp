@@ -210,6 +210,9 @@ class Engine {
   };
   Result<void> read_state(const TablesLife& life, u32 generation, u32 table, u64 first, std::span<u32> words);
   Result<void> edit_state(const TablesLife& life, u32 generation, u32 table, const gpu::Device::Edit& edit);
+  // gpu::Device::change_words on each device, from such a thread, too. Where one of them fails, others may
+  // have been changed.
+  Result<void> change_words(u32 generation, std::span<const gpu::ChangedWords> changes);
   // Which device has the tables, so to speak: another one where a standby has taken over since, or the device
   // is back, and what tables had is lost. Any thread.
   TablesLife tables_life() const;

@@ -156,6 +156,14 @@ void DomainReader::read_file(std::string_view text, const std::string& file, con
   }
 }
 
+tl::expected<std::string, std::string> DomainReader::line_of(std::string_view name, bool subdomains) {
+  Report report({}, {});
+  DomainReader reader(report, subdomains, 1);
+  if (auto wrong = reader.add(name)) return tl::unexpected(*std::move(wrong));
+  reader.text_.pop_back();
+  return std::move(reader.text_);
+}
+
 gpu::DomainNames DomainReader::take() {
   text_.shrink_to_fit();
   return {std::make_shared<const std::string>(std::move(text_)), std::exchange(count_, 0)};

@@ -9,6 +9,7 @@
 
 #include <string>
 #include <string_view>
+#include <tl/expected.hpp>
 
 #include "userspace/policy/reader.hpp"
 
@@ -26,6 +27,9 @@ class DomainReader {
   void read_file(std::string_view text, const std::string& file, const Place& named_at);
 
   gpu::DomainNames take();
+
+  // One name, by itself: its line. The error is half a sentence.
+  static tl::expected<std::string, std::string> line_of(std::string_view name, bool subdomains);
 
  private:
   // Appends it; else half a sentence says what is wrong with it, or "" where that is not wanted.

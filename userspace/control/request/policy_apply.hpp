@@ -70,6 +70,7 @@ struct PolicyApply {
                   .confirm_within_s = confirm_s};
     if (auto ignored = ignored_by_apply(taken_at_attach(attached.plan().policy->policy), policy))
       answer.notes.push_back(std::move(*ignored));
+    answer.notes.insert(answer.notes.end(), attached.lost_names().begin(), attached.lost_names().end());
     if (auto note = interpreted_note(attached.policy())) answer.notes.push_back(std::move(*note));
     return answer;
   }
