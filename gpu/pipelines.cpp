@@ -216,6 +216,7 @@ void add_state(const PipelineSettings& pipeline, u32 stage, u32 kind, const Stan
     spec.first = image[body + XG_BODY_FIRST];
     spec.first_words = image[body + XG_BODY_FIRST_WORDS];
     spec.words += spec.first_words;
+    if (image[body + XG_PROGRAM_BODY_KEY_BITS] != 0) image[XG_IMAGE_AHEAD_AT] = 1;
   }
   // The body says all there is to say of the stage's settings; where what is remembered outlives some of
   // them, its first words do.

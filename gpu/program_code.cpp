@@ -38,9 +38,10 @@ struct Layout {
   bool is_table = false;
   u64 words() const {
     const u64 elements = is_table ? slots * (element + 1) : 0;
-    // Values begin at multiples of 8 bytes.
-    return (header + buckets + elements + 1) / 2 * 2 + slots * queues * stride;
+    // Stamps and values begin at multiples of 8 bytes.
+    return (header + buckets + elements + 1) / 2 * 2 + stamps() + slots * queues * stride;
   }
+  u64 stamps() const { return shards.bits != 0 ? slots * 2 : 0; }
 };
 
 bool is_table(const Map& map) { return xg_program_is_table(map.type); }
@@ -169,6 +170,7 @@ class Builder {
     record[XG_PROGRAM_MAP_SHARD_SHIFT] = 32 - layout.shards.bits;
     record[XG_PROGRAM_MAP_SHARD_SLOTS] = static_cast<u32>(layout.of_shard);
     record[XG_PROGRAM_MAP_SHARD_ENTRIES] = layout.shards.entries;
+    record[XG_PROGRAM_MAP_STAMPS] = static_cast<u32>(values - layout.stamps());
     record[XG_PROGRAM_MAP_ELEMENT_WORDS] = static_cast<u32>(layout.element);
     pages_.resize(pages_.size() + (layout.slots * layout.queues + kPage - 1) / kPage, number);
     if (layout.is_table) {

@@ -18,7 +18,8 @@ using i64 = std::int64_t;
 constexpr u64 kMostBytes = u64{160} << 20;
 
 u64 bytes_of(const Map& map) {
-  constexpr u64 kBesideKeyAndValue = 28;  // of an element, with its bucket and its place among the free ones
+  constexpr u64 kBesideKeyAndValue =
+      36;  // of an element, with its bucket, its stamp and its place among the free ones
   return shards_of(map).all() *
          (kBesideKeyAndValue + (map.key_bytes + 3) / 4 * 4 + (u64{map.value_bytes} + 7) / 8 * 8);
 }

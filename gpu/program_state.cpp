@@ -97,7 +97,7 @@ std::vector<DeviceState::Entry> DeviceState::entries(u32 map) const {
     Entry entry;
     if (is_table) {
       const u64 element = xg_program_element(*machine_, map, slot);
-      if (state_[element + XG_PROGRAM_STANDING] != XG_PROGRAM_IS_USED) continue;
+      if (xg_program_standing(*machine_, map, slot) != XG_PROGRAM_IS_USED) continue;
       entry.key = bytes(element + XG_PROGRAM_ELEMENT_KEY, word(map, XG_PROGRAM_MAP_KEY));
     } else {
       if ((has_numbers || type == XG_PROGRAM_DEVMAP) && state_[first] == 0) continue;

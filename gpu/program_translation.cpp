@@ -429,7 +429,8 @@ class Translator {
       if (kind.of == Of::value &&
           (map_word(kind.number, XG_PROGRAM_MAP_FLAGS) & XG_PROGRAM_VALUES_READ_ONLY) == 0)
         line(
-            "if ({0} && xg_translated_is_aligned({1}, {2}u)) xg_translated_state_set(state, {1}, {2}u, {3}); "
+            "if (m.seeks_key == 0u && {0} && xg_translated_is_aligned({1}, {2}u)) "
+            "xg_translated_state_set(state, {1}, {2}u, {3}); "
             "else",
             is_there(kind, one.bytes), value_at(kind), one.bytes, operand(one));
       // Else what comes behind it takes the packet for one that is as it came.

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 
+#include "gpu/stages/program_record_layout.h"
 #include "gpu/stages/table.h"
 
 namespace xdpgpu::gpu::cuda {
@@ -47,7 +48,7 @@ inline constexpr u32 kTeamClosed = 0x80000000;
 // block's behind those of the block before.
 struct Crowd {
   static constexpr u32 kPackets = kTeamBlocks * kTablesBlock;
-  // Of an xg_touch but for `more`, which only `conntrack` needs: apart, so that others' are whole sectors.
+  // Of an xg_touch but for `more`, which few stages need: apart, so that others' are whole sectors.
   static constexpr u32 kPieces = offsetof(xg_touch, more) / sizeof(uint4);
   static_assert(sizeof(xg_touch) == (kPieces + 1) * sizeof(uint4) && XG_TOUCH_MORE == 4);
   uint4 touches[kPackets][kPieces];
@@ -67,7 +68,14 @@ struct TablesTurn {
   // that has packets for these sets, and how many of these blocks have applied theirs.
   u32 blocks[2][kSetGroups][kTeamBlocks / 32];
   u32 applied[2][kSetGroups];
+  // Likewise, one bit for each block that has packets there which may do more than find what they look for.
+  u32 changing[2][kSetGroups][kTeamBlocks / 32];
   Crowd crowd;
+  // Of the packets that are taken at a time: what their programs' runs keep that are ahead of their turns.
+  u32 ahead[XG_PROGRAM_RECORDS * XG_PROGRAM_AHEAD_WORDS];
+  static_assert(XG_PROGRAM_RECORDS == Crowd::kPackets);
+  // And the xg_patches that programs make of them.
+  uint4 patches[Crowd::kPackets][XG_PATCH_QUADS];
 };
 
 // Addresses of the device. But for `turn`, a queue's; what a batch leaves there is over with the batch.

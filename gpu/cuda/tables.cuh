@@ -21,6 +21,10 @@
 // way to (gpu/stages/apply_many.h); when the blocks have met again, the others find the outcomes. Groups of a
 // packet or two are their thread's, as ever.
 //
+// Packets of programs that are ordered by a key have run before (gpu/stages/program_ahead.h), and say of
+// their group whether they do more than find something (TablesTurn::changing). Where nobody does, the group
+// has no order.
+//
 // A team is made of the blocks that are there: it does not wait for one that finds no room on the GPU, where
 // kernels that stay have taken it. So its blocks may wait for each other.
 #pragma once
@@ -259,12 +263,16 @@ static __device__ __noinline__ void apply_gathered(const xg_batch& batch, Round&
   xg_write_back(warp, batch, cache);
 }
 
+// Release and acquire (PTX ISA, 8.10), which is all that handing the tables over takes: __threadfence() is
+// sequentially consistent, and slower.
+__device__ inline void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
 __device__ inline void lock(u32* at) {
   while (atomicCAS(at, 0u, 1u) != 0u) __nanosleep(100);
-  __threadfence();
+  fence();
 }
 __device__ inline void unlock(u32* at) {
-  __threadfence();
+  fence();
   atomicExch(at, 0u);
 }
 
@@ -275,8 +283,10 @@ class Alone {
  public:
   __device__ u32 number() const { return 0; }
   __device__ u32 size() const { return 1; }
+  __device__ void meet() const { __syncthreads(); }
+  __device__ void forget() const {}
   // For whole blocks, of threads that have come to a place or not: what has come is applied.
-  __device__ void apply(const xg_batch& batch, Round& round, bool first, u32, u32 place) {
+  __device__ void apply(const xg_batch& batch, Round& round, bool, bool first, u32, u32 place) {
     // apply_all() clears what the others look at.
     __syncthreads();
     if (first) apply_all(batch, round, place);
@@ -303,13 +313,45 @@ class Together {
   __device__ u32 number() const { return place_.number; }
   __device__ u32 size() const { return place_.size; }
 
-  __device__ void apply(const xg_batch& batch, Round& round, bool first, u32 group, u32 place) {
+  // Until all blocks of the team are here. What they did before, all threads see afterwards.
+  __device__ void meet() {
+    meetings_++;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      fence();
+      atomicAdd(&team_.met, 1u);
+      while (look(&team_.met) < meetings_ * place_.size) {
+      }
+      fence();
+    }
+    __syncthreads();
+  }
+
+  __device__ void apply(const xg_batch& batch, Round& round, bool tracked, bool first, u32 group, u32 place) {
     // What was said here the time before may still be looked at, until the next meeting.
     const u32 now = times_++ % 2;
     u32* blocks = turn_.blocks[now][group];
     u32* applied = &turn_.applied[now][group];
-    if (first) atomicOr(&blocks[place_.number / 32], 1u << place_.number % 32);
-    meet();
+    if (first) say(blocks);
+    if (runs_ahead(batch)) {
+      if (tracked && !only_finds(round)) say(turn_.changing[now][group]);
+      meet();
+      forget();
+      // Where nobody changes anything there is no order to keep.
+      if (tracked && nobody_in(turn_.changing[now][group])) {
+        use(batch, round);
+        if (first) {
+          leave(round, place);
+          quiet_ = group;
+          quiet_time_ = now;
+        }
+        first = false;
+      }
+      // The last one through clears what the block's others look at.
+      __syncthreads();
+    } else {
+      meet();
+    }
     u32 before = 0, all = 0;  // blocks that have packets for these sets
     if (first) count(blocks, before, all);
     // By warps: a thread that has to wait keeps none from its turn.
@@ -318,19 +360,28 @@ class Together {
       const bool goes = waits && (before == 0 || look(applied) == before);
       if (goes) {
         // What those before did to the sets is read after it was seen that they are through.
-        if (before != 0) __threadfence();
+        if (before != 0) fence();
         apply_all(batch, round, place);
         if (before + 1 == all) {
           // Nobody looks here any more.
           clear(blocks, applied);
+          if (runs_ahead(batch)) clear(turn_.changing[now][group]);
         } else {
-          __threadfence();
+          fence();
           *static_cast<volatile u32*>(applied) = before + 1;
         }
         waits = false;
       }
       if (!__any_sync(~0u, goes)) __nanosleep(50);
     }
+  }
+
+  // Behind a meeting: what was said of the last groups without an order is said no more.
+  __device__ void forget() {
+    if (quiet_ == kNoGroup) return;
+    // Of the time before the one that has begun.
+    atomicAnd(&turn_.blocks[quiet_time_][quiet_][place_.number / 32], ~(1u << place_.number % 32));
+    quiet_ = kNoGroup;
   }
 
   __device__ void show(const Round& round, bool tracked, u32 group) const {
@@ -350,8 +401,9 @@ class Together {
                                 u32 place) {
     const u32 now = times_++ % 2;
     u32* blocks = turn_.blocks[now][group];
-    if (first) atomicOr(&blocks[place_.number / 32], 1u << place_.number % 32);
+    if (first) say(blocks);
     meet();
+    forget();
     u32 before = 0, all = 0;
     if (first) count(blocks, before, all);
     const bool crowd = first && (all > 1 || detail::count(round.members[place]) >= kCrowd);
@@ -375,24 +427,50 @@ class Together {
   static constexpr u32 kWords = kTeamBlocks / 32;
   static_assert(kWords % 4 == 0 && offsetof(TablesTurn, blocks) % sizeof(uint4) == 0);
 
+  __device__ static bool runs_ahead(const xg_batch& batch) {
+#ifdef XG_WITH_PROGRAMS
+    return batch.image.v[XG_IMAGE_AHEAD_AT] != 0;
+#else
+    return false;
+#endif
+  }
+  // Whether the thread's packet has run, and did no more than find what its program asked for.
+  __device__ static bool only_finds(const Round& round) {
+#ifdef XG_WITH_PROGRAMS
+    return xg_stage_runs_programs(round.kinds[threadIdx.x]) &&
+           (round.touches[threadIdx.x].facts & XG_PROGRAM_HAS_FOUND_ONLY) != 0;
+#else
+    return false;
+#endif
+  }
+  // What it found is used at its turn, among others that do no more either.
+  __device__ void use(const xg_batch& batch, Round& round) const {
+#ifdef XG_WITH_PROGRAMS
+    const xg_touch& touch = round.touches[threadIdx.x];
+    const xg_state maps = xg_program_maps(batch, round.bodies[threadIdx.x]);
+    const u64 clock = xg_program_clock_of(batch, touch);
+    atomicMax(reinterpret_cast<unsigned long long*>(maps.v + touch.more[3]), clock + 1 + own_packet());
+    *reinterpret_cast<volatile u64*>(maps.v + touch.more[0] + XG_PROGRAM_CLOCK) = clock + XG_PROGRAM_RECORDS;
+    round.outcomes[threadIdx.x] = xg_program_found_outcome(touch);
+#endif
+  }
+
+  // This block has packets there.
+  __device__ void say(u32* blocks) const { atomicOr(&blocks[place_.number / 32], 1u << place_.number % 32); }
+  __device__ static bool nobody_in(const u32* blocks) {
+    u32 some = 0;
+#pragma unroll
+    for (u32 piece = 0; piece < kWords / 4; piece++) {
+      const uint4 four = __ldcg(reinterpret_cast<const uint4*>(blocks) + piece);
+      some |= four.x | four.y | four.z | four.w;
+    }
+    return some == 0;
+  }
+
   __device__ static u32 mixed(u32 group) { return group * 0x9e3779b1u >> 16; }
 
   // The place of this thread's packet among the crowd.
   __device__ u32 own_packet() const { return place_.number * kTablesBlock + threadIdx.x; }
-
-  // Until all blocks of the team are here. What they did before, all threads see afterwards.
-  __device__ void meet() {
-    meetings_++;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      __threadfence();
-      atomicAdd(&team_.met, 1u);
-      while (look(&team_.met) < meetings_ * place_.size) {
-      }
-      __threadfence();
-    }
-    __syncthreads();
-  }
 
   __device__ void count(const u32* blocks, u32& before, u32& all) const {
 #pragma unroll
@@ -409,10 +487,13 @@ class Together {
     }
   }
 
-  __device__ static void clear(u32* blocks, u32* applied) {
+  __device__ static void clear(u32* blocks) {
 #pragma unroll
     for (u32 piece = 0; piece < kWords / 4; piece++)
       __stcg(reinterpret_cast<uint4*>(blocks) + piece, make_uint4(0, 0, 0, 0));
+  }
+  __device__ static void clear(u32* blocks, u32* applied) {
+    clear(blocks);
     *static_cast<volatile u32*>(applied) = 0;
   }
 
@@ -421,6 +502,8 @@ class Together {
   Place place_;
   u32 meetings_ = 0;
   u32 times_ = 0;  // that something was applied
+  // Of the thread's group, when there was no order to keep in it the last time.
+  u32 quiet_ = kNoGroup, quiet_time_ = 0;
 };
 
 // Brings a packet's set nearer while the block waits for the others.
@@ -463,16 +546,40 @@ __device__ inline void go_through(const xg_batch& batch, u32 bytes, const xg_vie
     const bool first = tracked && is_first(round.members[place], mine);
     if constexpr (kCrowds)
       if (crowded) blocks.apply_crowded(batch, round, tracked, first, group, place);
-    if (!crowded) blocks.apply(batch, round, first, group, place);
+    if (!crowded) blocks.apply(batch, round, tracked, first, group, place);
     __syncthreads();
     if (here) xg_settle(batch, seen, round.outcomes[mine], way, r);
   }
 }
 
-// Packet i, each thread's, from the first table to its end. For whole blocks; lines: the warp's own.
+// Brings packet i's xg_patch, each lane's that has one, to where the batch's are. All lanes at once, a piece
+// each: threads that wrote their own, sixteen bytes at a time, would have the bus carry more headers than
+// pieces.
+__device__ inline void bring_patches(xg_quads from, xg_quads to, u32 i, bool has_one) {
+  constexpr u32 kHalf = kWarpLanes / 2;
+  static_assert(XG_PATCH_QUADS <= kHalf + 1);
+  const u32 lane = threadIdx.x % kWarpLanes, first = i - lane;
+  const auto quad_of = [](xg_quads quads, u32 packet, u32 quad) {
+    return reinterpret_cast<uint4*>(quads.v) + u64{packet} * XG_PATCH_QUADS + quad;
+  };
+  __syncwarp();
+  const u32 all = __ballot_sync(~0u, has_one);
+  if (all == 0) return;
+  const u32 quads = has_one ? 1 + 4 * (__ldcg(quad_of(from, i, 0)).y >> 16) : 0;
+#pragma unroll 4
+  for (u32 pair = 0; pair < kHalf; pair++) {
+    const u32 packet = pair * 2 + lane / kHalf;
+    if (lane % kHalf < __shfl_sync(~0u, quads, int(packet)))
+      *quad_of(to, first + packet, lane % kHalf) = __ldcg(quad_of(from, first + packet, lane % kHalf));
+  }
+  if (quads > kHalf) *quad_of(to, i, kHalf) = __ldcg(quad_of(from, i, kHalf));
+}
+
+// Packet i, each thread's, from the first table to its end. For whole blocks; lines: the warp's own. patches:
+// where the batch's xg_patches go in the end.
 template <bool kCrowds, class Blocks>
-__device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& flows, const Scratch& scratch,
-                                     Round& round, Lines& own, Blocks& blocks) {
+__device__ inline void finish_packet(const xg_batch& batch, xg_quads patches, u32 i, const Flows& flows,
+                                     const Scratch& scratch, Round& round, Lines& own, Blocks& blocks) {
   const u32 lane = threadIdx.x % kWarpLanes;
   const u32 mark = i < batch.count ? __ldcg(scratch.marks + i) : 0u;
   // The lines that the first part kept, eight lanes each as they came.
@@ -515,6 +622,9 @@ __device__ inline void finish_packet(const xg_batch& batch, u32 i, const Flows& 
   if (flows.ports != nullptr)
     publish_result(batch, descriptor, seen, flows.ports, flows.receive_queue, r, own);
   store_results(batch, i, r, mark != 0);
+#ifdef XG_WITH_PROGRAMS
+  if (patches.v != nullptr) bring_patches(batch.patches, patches, i, (r.flags & XG_RES_PATCH) != 0);
+#endif
   __syncwarp();
 }
 
@@ -525,12 +635,28 @@ __device__ inline void finish_packets(const xg_batch& of, const Flows& flows, co
   __shared__ Round round;
   xg_batch batch = of;
   batch.states.v = batch.image.v + batch.image.v[XG_IMAGE_WORDS_AT];
+#ifdef XG_WITH_PROGRAMS
+  batch.ahead.v = scratch.turn->ahead;
+  const bool runs_ahead = batch.image.v[XG_IMAGE_AHEAD_AT] != 0;
+#else
+  const bool runs_ahead = false;
+#endif
   clear(round);
   __syncthreads();
   const u32 at_a_time = blocks.size() * kTablesBlock;
-  for (u32 first = 0; first < batch.count; first += at_a_time)
-    finish_packet<kCrowds>(batch, first + blocks.number() * kTablesBlock + threadIdx.x, flows, scratch, round,
-                           own, blocks);
+  for (u32 first = 0; first < batch.count; first += at_a_time) {
+#ifdef XG_WITH_PROGRAMS
+    if (of.patches.v != nullptr)
+      batch.patches.v = reinterpret_cast<xg_quad*>(scratch.turn->patches[0]) - u64{first} * XG_PATCH_QUADS;
+#endif
+    finish_packet<kCrowds>(batch, of.patches, first + blocks.number() * kTablesBlock + threadIdx.x, flows,
+                           scratch, round, own, blocks);
+    if (runs_ahead) {
+      // Nobody is at the tables any more for these packets when the next ones run.
+      blocks.meet();
+      blocks.forget();
+    }
+  }
 }
 
 }  // namespace detail
@@ -564,13 +690,13 @@ __device__ inline Place join_team(const Scratch& scratch) {
     detail::lock(&scratch.turn->lock);
     const u32 size = atomicOr(&team.arrived, kTeamClosed);
     // What was done at the tables before is seen by whoever sees the size.
-    __threadfence();
+    detail::fence();
     *static_cast<volatile u32*>(&team.size) = size;
     return {0, size};
   }
   u32 size;
   while ((size = detail::look(&team.size)) == 0) __nanosleep(50);
-  __threadfence();
+  detail::fence();
   return {number, size};
 }
 

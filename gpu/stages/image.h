@@ -20,7 +20,7 @@
 #define XDPGPU_STAGES_IMAGE_H
 
 #define XG_IMAGE_MAGIC 0x31504758u /* "XGP1" */
-#define XG_IMAGE_HEADER 11u
+#define XG_IMAGE_HEADER 12u
 #define XG_IMAGE_MAGIC_AT 0u
 #define XG_IMAGE_WORDS_AT 1u     /* words in the image */
 #define XG_IMAGE_PIPELINES_AT 2u /* number of pipelines */
@@ -36,6 +36,7 @@
 #define XG_IMAGE_INNER_AT 8u    /* 1: some pipeline has XG_PIPELINE_INNER */
 #define XG_IMAGE_INSPECTS_AT 9u /* 1: some pipeline has a stage that inspects */
 #define XG_IMAGE_CHANGES_AT 10u /* -> changes, which go on to the image's end */
+#define XG_IMAGE_AHEAD_AT 11u   /* 1: packets of some program may run ahead of their turns */
 #define XG_PIPELINE_UNDECIDED 3u
 #define XG_PIPELINE_PAYLOAD 5u
 #define XG_PIPELINE_INNER 6u

@@ -5,9 +5,11 @@
  *
  *   program_numbers.h     what instructions are made of, and the machine
  *   program_operations.h  what they compute
+ *   program_record.h      what a run keeps that is ahead of its turn
  *   program_memory.h      what pointers point into
  *   program_maps.h        the maps' memory, its layout, its elements
  *   program_map_calls.h   look-ups, updates, deletions
+ *   program_ahead.h       look-ups and updates of such a run
  *   program_helpers.h     what programs call
  */
 #ifndef XDPGPU_STAGES_PROGRAM_CODE_H
@@ -217,6 +219,9 @@ XG_FN void xg_program_finish(XG_PROGRAM_MACHINE) {
 /* Runs a program for the machine's packet, of which the first two groups are set. R0 is the action, where
  * `fault` is 0. With the action XDP_REDIRECT `redirect_to` says where. */
 XG_FN void xg_program_run(XG_PROGRAM_MACHINE, u32 program) {
+#ifndef XG_PROGRAM_IN_BUFFER
+  xg_program_keep_nothing(XG_PROGRAM_IT);
+#endif
   xg_program_start(XG_PROGRAM_IT, program);
   xg_program_finish(XG_PROGRAM_IT);
 }

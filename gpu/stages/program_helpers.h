@@ -6,7 +6,7 @@
 #ifndef XDPGPU_STAGES_PROGRAM_HELPERS_H
 #define XDPGPU_STAGES_PROGRAM_HELPERS_H
 
-#include "gpu/stages/program_map_calls.h"
+#include "gpu/stages/program_ahead.h"
 #include "gpu/stages/program_routes.h"
 
 XG_FN u32 xg_program_added(u32 a, u32 b) {
@@ -181,7 +181,7 @@ XG_SELDOM u64 xg_program_put_out(XG_PROGRAM_MACHINE, u32 operation) {
   const u64 answer = xg_program_output_answer(XG_PROGRAM_IT, operation, map, bytes, asked);
   if (answer != u64(0)) return answer;
   m.has_event = 1u;
-  if (!XG_IS_THERE(m.event) || m.seeks_key != 0u) return u64(0);
+  if (!XG_IS_THERE(m.event) || m.seeks_key == XG_PROGRAM_SEEKS) return u64(0);
   m.event.v[0] = XG_QUAD(map | bytes << 16, asked, 0u, 0u);
   for (u32 done = 0u; done < bytes; done += 16u) {
     const u32 left = bytes - done;
@@ -195,12 +195,16 @@ XG_SELDOM u64 xg_program_put_out(XG_PROGRAM_MACHINE, u32 operation) {
   }
   return u64(0);
 }
-/* Whether a run that seeks its key has found it: this map's. */
-XG_FN bool xg_program_key_found(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_key) key) {
-  if (m.seeks_key == 0u || !xg_program_is_sharded(XG_PROGRAM_IT, map)) return false;
-  m.key_hash = xg_program_hash(XG_PROGRAM_IT, key);
+/* Whether the run is not in its turn, and asks for something of that map only. */
+XG_FN bool xg_program_only_asks(XG_PROGRAM_MACHINE_READ, u32 map) {
+  return m.seeks_key != 0u && xg_program_is_sharded(XG_PROGRAM_IT, map);
+}
+/* It has found its key. */
+XG_FN void xg_program_key_found(XG_PROGRAM_MACHINE, XG_IN(xg_program_key) key) {
+  if (m.seeks_key == XG_PROGRAM_SEEKS || (m.ahead_how & XG_PROGRAM_HAS_ASKED) == 0u)
+    m.key_hash = xg_program_hash(XG_PROGRAM_IT, key);
+  m.ahead_how |= XG_PROGRAM_HAS_ASKED;
   m.fault = XG_PROGRAM_KEY_FOUND;
-  return true;
 }
 XG_SELDOM u64 xg_program_look_up(XG_PROGRAM_MACHINE) {
   u32 map = 0u;
@@ -214,8 +218,10 @@ XG_SELDOM u64 xg_program_look_up(XG_PROGRAM_MACHINE) {
                          xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY), place))
     return u64(0);
   const xg_program_key key = xg_program_key_of(XG_PROGRAM_IT, map, place);
-  if (xg_program_key_found(XG_PROGRAM_IT, map, key)) return u64(0);
-  return xg_program_get(XG_PROGRAM_IT, map, key);
+  if (!xg_program_only_asks(XG_PROGRAM_IT, map)) return xg_program_get(XG_PROGRAM_IT, map, key);
+  if (m.seeks_key == XG_PROGRAM_IS_AHEAD) return xg_program_look_ahead(XG_PROGRAM_IT, map, key);
+  xg_program_key_found(XG_PROGRAM_IT, key);
+  return u64(0);
 }
 XG_SELDOM u64 xg_program_change(XG_PROGRAM_MACHINE, bool erases) {
   u32 map = 0u;
@@ -229,11 +235,16 @@ XG_SELDOM u64 xg_program_change(XG_PROGRAM_MACHINE, bool erases) {
                          xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_KEY), key_place))
     return u64(0);
   const xg_program_key key = xg_program_key_of(XG_PROGRAM_IT, map, key_place);
-  if (xg_program_key_found(XG_PROGRAM_IT, map, key)) return u64(0);
+  const bool only_asks = xg_program_only_asks(XG_PROGRAM_IT, map);
+  if (only_asks && (m.seeks_key == XG_PROGRAM_SEEKS || erases || XG_PROGRAM_OWN.r[4] != u64(0))) {
+    xg_program_key_found(XG_PROGRAM_IT, key);
+    return u64(0);
+  }
   if (erases) return xg_program_drop(XG_PROGRAM_IT, map, key);
   if (!xg_program_buffer(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[3],
                          xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_VALUE), value))
     return u64(0);
+  if (only_asks) return xg_program_put_ahead(XG_PROGRAM_IT, map, key, value);
   return xg_program_put(XG_PROGRAM_IT, map, key, value, XG_PROGRAM_OWN.r[4]);
 }
 

@@ -18,6 +18,7 @@ XG_UNIT u64 xg_program_loaded(xg_program_machine& m, u64 address, u32 bytes) {
 XG_UNIT void xg_program_stored(xg_program_machine& m, u64 address, u32 bytes, u64 value) {
   xg_program_store(m, address, bytes, value);
 }
+XG_UNIT bool xg_program_turn_taken(xg_program_machine& m) { return xg_program_takes_its_turn(m); }
 XG_UNIT u64 xg_program_adjusted(xg_program_machine& m, u32 operation, u32 by) {
   if (operation == XG_PROGRAM_ADJUST_HEAD) return xg_program_adjust_head(m, by);
   if (operation == XG_PROGRAM_ADJUST_META) return xg_program_adjust_meta(m, by);

@@ -94,8 +94,10 @@ XG_SELDOM u64 xg_program_get(XG_PROGRAM_MACHINE, u32 map, xg_program_key key) {
     if (!xg_program_is_own(XG_PROGRAM_IT, map, found.hash)) return u64(0);
     slot = found.slot;
     if (slot != 0u && type == XG_PROGRAM_LRU_HASH) {
-      xg_program_unlink(XG_PROGRAM_IT, map, slot - 1u);
-      xg_program_link_newest(XG_PROGRAM_IT, map, slot - 1u);
+      xg_program_use(XG_PROGRAM_IT, map, slot - 1u);
+#ifndef XG_PROGRAM_IN_BUFFER
+      if (m.key_bits != 0u) xg_program_renew(XG_PROGRAM_IT, map, slot - 1u);
+#endif
     }
   } else if (key.first < xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_ENTRIES)) {
     slot = key.first + 1u;
@@ -132,14 +134,35 @@ XG_FN u64 xg_program_put_index(XG_PROGRAM_MACHINE, u32 map, u32 type, u32 index,
 
 /* A shard of an LRU hash loses the element that was used before all others in it. */
 XG_FN void xg_program_evict(XG_PROGRAM_MACHINE, u32 map, u32 shard) {
-  const u32 oldest = m.state.v[xg_program_header(XG_PROGRAM_IT, map, shard) + XG_PROGRAM_OLDEST];
+  const u32 oldest = xg_program_oldest(XG_PROGRAM_IT, map, shard);
   if (oldest == 0u) return;
   xg_program_place place;
   place.memory = XG_PROGRAM_IN_STATE;
-  place.at = (xg_program_element(XG_PROGRAM_IT, map, oldest - 1u) + XG_PROGRAM_ELEMENT_KEY) * 4u;
+  place.at = (oldest + XG_PROGRAM_ELEMENT_KEY) * 4u;
   const xg_program_key key = xg_program_key_of(XG_PROGRAM_IT, map, place);
   const xg_program_found found = xg_program_seek(XG_PROGRAM_IT, map, key);
   if (found.slot != 0u) xg_program_remove(XG_PROGRAM_IT, map, found);
+}
+
+/* Puts a value in place of what was found, or of nothing: what an update answers. */
+XG_FN u64 xg_program_put_found(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_key) key,
+                               XG_IN(xg_program_found) found, xg_program_place value) {
+  const u32 type = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE);
+  if (found.slot != 0u) {
+    xg_program_remove(XG_PROGRAM_IT, map, found);
+  } else {
+    const u32 shard = xg_program_shard(XG_PROGRAM_IT, map, found.hash);
+    const bool is_full = m.state.v[xg_program_header(XG_PROGRAM_IT, map, shard) + XG_PROGRAM_USED] >=
+                         xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_ENTRIES);
+    if (is_full && type == XG_PROGRAM_TRIE) return xg_program_error(XG_PROGRAM_ENOSPC);
+    if (is_full && type != XG_PROGRAM_LRU_HASH) return xg_program_error(XG_PROGRAM_E2BIG);
+    if (found.chain >= XG_PROGRAM_CHAIN) return xg_program_error(XG_PROGRAM_ENOMEM);
+    if (is_full) xg_program_evict(XG_PROGRAM_IT, map, shard);
+  }
+  const u32 slot = xg_program_insert(XG_PROGRAM_IT, map, key, found.hash, found.bucket);
+  if (slot == 0u) return xg_program_error(XG_PROGRAM_ENOMEM);
+  xg_program_set_value(XG_PROGRAM_IT, map, slot - 1u + xg_program_queue_slots(XG_PROGRAM_IT, map), value);
+  return u64(0);
 }
 
 /* What an update answers: 0 or an error. */
@@ -158,26 +181,12 @@ XG_SELDOM u64 xg_program_put(XG_PROGRAM_MACHINE, u32 map, xg_program_key key, xg
   if (found.slot != 0u && flags == u64(XG_PROGRAM_NOEXIST)) return xg_program_error(XG_PROGRAM_EEXIST);
   if (found.slot == 0u && flags == u64(XG_PROGRAM_EXIST) && !of_devices)
     return xg_program_error(XG_PROGRAM_ENOENT);
-  u32 slot = found.slot;
-  if (slot != 0u && type == XG_PROGRAM_PERCPU_HASH) {
-    xg_program_set_value(XG_PROGRAM_IT, map, slot - 1u + xg_program_queue_slots(XG_PROGRAM_IT, map), value);
+  if (found.slot != 0u && type == XG_PROGRAM_PERCPU_HASH) {
+    xg_program_set_value(XG_PROGRAM_IT, map, found.slot - 1u + xg_program_queue_slots(XG_PROGRAM_IT, map),
+                         value);
     return u64(0);
   }
-  if (slot != 0u) {
-    xg_program_remove(XG_PROGRAM_IT, map, found);
-  } else {
-    const u32 shard = xg_program_shard(XG_PROGRAM_IT, map, found.hash);
-    const bool is_full = m.state.v[xg_program_header(XG_PROGRAM_IT, map, shard) + XG_PROGRAM_USED] >=
-                         xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_ENTRIES);
-    if (is_full && type == XG_PROGRAM_TRIE) return xg_program_error(XG_PROGRAM_ENOSPC);
-    if (is_full && type != XG_PROGRAM_LRU_HASH) return xg_program_error(XG_PROGRAM_E2BIG);
-    if (found.chain >= XG_PROGRAM_CHAIN) return xg_program_error(XG_PROGRAM_ENOMEM);
-    if (is_full) xg_program_evict(XG_PROGRAM_IT, map, shard);
-  }
-  slot = xg_program_insert(XG_PROGRAM_IT, map, key, found.hash, found.bucket);
-  if (slot == 0u) return xg_program_error(XG_PROGRAM_ENOMEM);
-  xg_program_set_value(XG_PROGRAM_IT, map, slot - 1u + xg_program_queue_slots(XG_PROGRAM_IT, map), value);
-  return u64(0);
+  return xg_program_put_found(XG_PROGRAM_IT, map, key, found, value);
 }
 
 /* What a deletion answers: 0 or an error. */

@@ -22,15 +22,24 @@
  * for each queue:
  *
  *   headers   of each shard: XG_PROGRAM_USED, how many are in the map; XG_PROGRAM_UNUSED, how many are free;
- *             XG_PROGRAM_WAITING, how many wait; XG_PROGRAM_OLDEST and XG_PROGRAM_NEWEST, of an LRU hash.
- *             Behind them, of a trie: how many prefixes there are of each length from 0 bits on, and a bit
- *             for each length that there is, the longest one's first
+ *             XG_PROGRAM_WAITING, how many wait. Of an LRU hash that is not sharded XG_PROGRAM_OLDEST and
+ *             XG_PROGRAM_NEWEST, where their words begin, 0: there is none; of one that is XG_PROGRAM_CLOCK,
+ *             which no stamp is later than. Behind them, of a trie: how many prefixes there are of each
+ *             length from 0 bits on, and a bit for each length that there is, the longest one's first
+ *
  *   buckets   the first element's slot
- *   elements  XG_PROGRAM_NEXT in its bucket; XG_PROGRAM_OLDER and XG_PROGRAM_NEWER of an LRU hash;
- *             XG_PROGRAM_STANDING, whether it is free, in the map, or waits; the key, as it was given, and 0
- *             behind it
+ *
+ *   elements  XG_PROGRAM_NEXT in its bucket; XG_PROGRAM_OLDER and XG_PROGRAM_NEWER, where those words begin;
+ *             XG_PROGRAM_STANDING, whether it is free, in the map, or waits, and above that how often it came
+ *             into the map, or was found by a run that might change its value; the key, as it was given, and
+ *             0 behind it
+ *
  *   free      the slots of free elements, each shard's own; those that wait stand at the end, the last one
  *             first
+ *
+ *   stamps    of an LRU hash that is sharded: which of its shard's uses was an element's last one, by 64
+ *             bits; 0: it is not in the map. The oldest one is looked for where a full shard takes another,
+ *             and nobody who only uses elements has to change what others do
  *
  * A key's bucket is its hash's. Which keys meet in one cannot be known without the hash's key. A bucket takes
  * XG_PROGRAM_CHAIN elements, which no more than one in 10^80 fills by chance; then an update answers -ENOMEM.
@@ -52,7 +61,7 @@
 #include "gpu/stages/program_memory.h"
 #include "maps/hash.h"
 
-#define XG_PROGRAM_STATE_LAYOUT 2u
+#define XG_PROGRAM_STATE_LAYOUT 3u
 #define XG_PROGRAM_STATE_KEY 2u
 #define XG_PROGRAM_STATE_WORDS 8u
 
@@ -61,6 +70,7 @@
 #define XG_PROGRAM_WAITING 2u
 #define XG_PROGRAM_OLDEST 3u
 #define XG_PROGRAM_NEWEST 4u
+#define XG_PROGRAM_CLOCK 6u /* two words */
 #define XG_PROGRAM_LENGTHS 8u
 
 #define XG_PROGRAM_NEXT 0u
@@ -73,6 +83,7 @@
 #define XG_PROGRAM_IS_USED 1u
 #define XG_PROGRAM_IS_WAITING 2u
 #define XG_PROGRAM_IS_HELD 3u /* it waits, and is pointed to; while free ones are looked for */
+#define XG_PROGRAM_STANDING_BITS 2u
 
 #define XG_PROGRAM_CHAIN 64u
 /* More than stacks, registers, saved ones and loops' contexts have room for: 512 + 11 + 32 + 8. */
@@ -234,32 +245,102 @@ XG_FN bool xg_program_is_own(XG_PROGRAM_MACHINE, u32 map, u32 hash) {
   return true;
 }
 
-/* An LRU hash's order: takes an element out of it, puts one at its end. */
+/* The order of an LRU hash. Of one that is sharded: two words of memory, low and high; an element's stamp, or
+ * the clock of the shard whose words begin at `header`. */
+XG_FN u64 xg_program_stamp(xg_state state, u32 at) {
+  return (u64(state.v[at + 1u]) << 32) | u64(state.v[at]);
+}
+XG_FN void xg_program_set_stamp(xg_state state, u32 at, u64 stamp) {
+  state.v[at] = xg_program_low(stamp);
+  state.v[at + 1u] = u32(stamp >> 32);
+}
+XG_FN void xg_program_stamp_now(xg_state state, u32 header, u32 at) {
+  const u64 now = xg_program_stamp(state, header + XG_PROGRAM_CLOCK) + u64(1);
+  xg_program_set_stamp(state, at, now);
+  xg_program_set_stamp(state, header + XG_PROGRAM_CLOCK, now);
+}
+XG_FN u32 xg_program_stamp_at(XG_PROGRAM_MACHINE_READ, u32 map, u32 slot) {
+  return xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_STAMPS) + slot * 2u;
+}
+XG_FN u32 xg_program_header_of(XG_PROGRAM_MACHINE_READ, u32 map, u32 slot) {
+  return xg_program_header(XG_PROGRAM_IT, map, xg_program_shard_of(XG_PROGRAM_IT, map, slot));
+}
+/* An element is in no order any more. */
 XG_FN void xg_program_unlink(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
-  const u32 header = xg_program_header(XG_PROGRAM_IT, map, xg_program_shard_of(XG_PROGRAM_IT, map, slot));
+  if (xg_program_is_sharded(XG_PROGRAM_IT, map)) {
+    xg_program_set_stamp(m.state, xg_program_stamp_at(XG_PROGRAM_IT, map, slot), u64(0));
+    return;
+  }
+  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
   const u32 element = xg_program_element(XG_PROGRAM_IT, map, slot);
   const u32 older = m.state.v[element + XG_PROGRAM_OLDER], newer = m.state.v[element + XG_PROGRAM_NEWER];
-  if (older == 0u)
-    m.state.v[header + XG_PROGRAM_OLDEST] = newer;
-  else
-    m.state.v[xg_program_element(XG_PROGRAM_IT, map, older - 1u) + XG_PROGRAM_NEWER] = newer;
-  if (newer == 0u)
-    m.state.v[header + XG_PROGRAM_NEWEST] = older;
-  else
-    m.state.v[xg_program_element(XG_PROGRAM_IT, map, newer - 1u) + XG_PROGRAM_OLDER] = older;
+  m.state.v[older == 0u ? header + XG_PROGRAM_OLDEST : older + XG_PROGRAM_NEWER] = newer;
+  m.state.v[newer == 0u ? header + XG_PROGRAM_NEWEST : newer + XG_PROGRAM_OLDER] = older;
 }
+/* One that is in none is the newest. */
 XG_FN void xg_program_link_newest(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
-  const u32 header = xg_program_header(XG_PROGRAM_IT, map, xg_program_shard_of(XG_PROGRAM_IT, map, slot));
+  if (xg_program_is_sharded(XG_PROGRAM_IT, map)) {
+    xg_program_stamp_now(m.state, xg_program_header_of(XG_PROGRAM_IT, map, slot),
+                         xg_program_stamp_at(XG_PROGRAM_IT, map, slot));
+    return;
+  }
+  const u32 header = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER);
   const u32 element = xg_program_element(XG_PROGRAM_IT, map, slot);
   const u32 newest = m.state.v[header + XG_PROGRAM_NEWEST];
   m.state.v[element + XG_PROGRAM_OLDER] = newest;
   m.state.v[element + XG_PROGRAM_NEWER] = 0u;
-  if (newest == 0u)
-    m.state.v[header + XG_PROGRAM_OLDEST] = slot + 1u;
-  else
-    m.state.v[xg_program_element(XG_PROGRAM_IT, map, newest - 1u) + XG_PROGRAM_NEWER] = slot + 1u;
-  m.state.v[header + XG_PROGRAM_NEWEST] = slot + 1u;
+  m.state.v[newest == 0u ? header + XG_PROGRAM_OLDEST : newest + XG_PROGRAM_NEWER] = element;
+  m.state.v[header + XG_PROGRAM_NEWEST] = element;
 }
+/* One that is used. */
+XG_FN void xg_program_use(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
+  if (!xg_program_is_sharded(XG_PROGRAM_IT, map)) xg_program_unlink(XG_PROGRAM_IT, map, slot);
+  xg_program_link_newest(XG_PROGRAM_IT, map, slot);
+}
+/* The words of a shard's oldest one; 0: there is none. */
+XG_FN u32 xg_program_oldest(XG_PROGRAM_MACHINE_READ, u32 map, u32 shard) {
+  if (!xg_program_is_sharded(XG_PROGRAM_IT, map))
+    return m.state.v[xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_HEADER) + XG_PROGRAM_OLDEST];
+  const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_SLOTS);
+  const u32 first = shard * slots, stamps = xg_program_stamp_at(XG_PROGRAM_IT, map, first);
+  u64 least = ~u64(0);
+  u32 oldest = 0u;
+  /* Of none in the map the stamp, less 1, is more than all. */
+  for (u32 i = 0u; i < slots; i++) {
+    XG_PROGRAM_TURN();
+    const u64 stamp = xg_program_stamp(m.state, stamps + i * 2u) - u64(1);
+    if (stamp < least) {
+      least = stamp;
+      oldest = i + 1u;
+    }
+  }
+  return oldest == 0u ? 0u : xg_program_element(XG_PROGRAM_IT, map, first + oldest - 1u);
+}
+
+/* Of an element: how it stands; how from now on. */
+XG_FN u32 xg_program_standing(XG_PROGRAM_MACHINE_READ, u32 map, u32 slot) {
+  return m.state.v[xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING] &
+         ((1u << XG_PROGRAM_STANDING_BITS) - 1u);
+}
+XG_FN void xg_program_stand(XG_PROGRAM_MACHINE, u32 map, u32 slot, u32 how) {
+  const u32 at = xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING;
+  m.state.v[at] = (m.state.v[at] & (~0u << XG_PROGRAM_STANDING_BITS)) | how;
+}
+/* Whatever was found out of it before does not hold any more. */
+XG_FN void xg_program_renew(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
+  m.state.v[xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING] +=
+      1u << XG_PROGRAM_STANDING_BITS;
+}
+
+#ifndef XG_PROGRAM_IN_BUFFER
+/* It is the turn of a run that was ahead (gpu/stages/program_ahead.h), and did no more than find an element,
+ * whose stamp is at `stamp`. False: that does not stand any more as it stood. */
+XG_FN bool xg_program_finds_again(xg_state state, u32 header, u32 element, u32 standing, u32 stamp) {
+  if (state.v[element + XG_PROGRAM_STANDING] != standing) return false;
+  xg_program_stamp_now(state, header, stamp);
+  return true;
+}
+#endif
 
 #ifndef XG_PROGRAM_KNOWN_MAPS
 
@@ -282,7 +363,7 @@ XG_FN void xg_program_retire(XG_PROGRAM_MACHINE, u32 map, u32 slot) {
   const u32 header = xg_program_header(XG_PROGRAM_IT, map, shard);
   const u32 slots = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_SLOTS);
   const u32 waiting = m.state.v[header + XG_PROGRAM_WAITING];
-  m.state.v[xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING] = XG_PROGRAM_IS_WAITING;
+  xg_program_stand(XG_PROGRAM_IT, map, slot, XG_PROGRAM_IS_WAITING);
   m.state.v[xg_program_free_list(XG_PROGRAM_IT, map, shard) + slots - 1u - waiting] = slot;
   m.state.v[header + XG_PROGRAM_WAITING] = waiting + 1u;
   m.gives_back = 1u;
@@ -295,7 +376,7 @@ XG_FN void xg_program_free(XG_PROGRAM_MACHINE, u32 map, u32 shard, u32 from, u32
   for (u32 i = from; i < to; i++) {
     XG_PROGRAM_TURN();
     const u32 slot = m.state.v[list + i];
-    m.state.v[xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING] = XG_PROGRAM_IS_FREE;
+    xg_program_stand(XG_PROGRAM_IT, map, slot, XG_PROGRAM_IS_FREE);
     m.state.v[list + unused + (i - from)] = slot;
   }
   m.state.v[header + XG_PROGRAM_UNUSED] = unused + (to - from);
@@ -309,10 +390,9 @@ XG_FN void xg_program_hold(XG_PROGRAM_MACHINE, u32 map, u64 pointer) {
   if (object < XG_PROGRAM_VALUES || !xg_program_map_of(XG_PROGRAM_IT, object - XG_PROGRAM_VALUES, of, slot) ||
       of != map)
     return;
-  const u32 at = xg_program_element(XG_PROGRAM_IT, map,
-                                    slot % xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS)) +
-                 XG_PROGRAM_STANDING;
-  if (m.state.v[at] == XG_PROGRAM_IS_WAITING) m.state.v[at] = XG_PROGRAM_IS_HELD;
+  slot = slot % xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SLOTS);
+  if (xg_program_standing(XG_PROGRAM_IT, map, slot) == XG_PROGRAM_IS_WAITING)
+    xg_program_stand(XG_PROGRAM_IT, map, slot, XG_PROGRAM_IS_HELD);
 }
 /* Frees the elements of a shard that wait and that nothing points to. */
 XG_SELDOM void xg_program_reclaim(XG_PROGRAM_MACHINE, u32 map, u32 shard) {
@@ -353,9 +433,8 @@ XG_SELDOM void xg_program_reclaim(XG_PROGRAM_MACHINE, u32 map, u32 shard) {
   while (free < end) {
     XG_PROGRAM_TURN();
     const u32 slot = m.state.v[list + free];
-    const u32 standing = xg_program_element(XG_PROGRAM_IT, map, slot) + XG_PROGRAM_STANDING;
-    if (m.state.v[standing] == XG_PROGRAM_IS_HELD) {
-      m.state.v[standing] = XG_PROGRAM_IS_WAITING;
+    if (xg_program_standing(XG_PROGRAM_IT, map, slot) == XG_PROGRAM_IS_HELD) {
+      xg_program_stand(XG_PROGRAM_IT, map, slot, XG_PROGRAM_IS_WAITING);
       end--;
       m.state.v[list + free] = m.state.v[list + end];
       m.state.v[list + end] = slot;
@@ -410,7 +489,8 @@ XG_FN u32 xg_program_insert(XG_PROGRAM_MACHINE, u32 map, XG_IN(xg_program_key) k
   const u32 element = xg_program_element(XG_PROGRAM_IT, map, slot);
   m.state.v[element + XG_PROGRAM_NEXT] = m.state.v[bucket];
   m.state.v[bucket] = slot + 1u;
-  m.state.v[element + XG_PROGRAM_STANDING] = XG_PROGRAM_IS_USED;
+  xg_program_stand(XG_PROGRAM_IT, map, slot, XG_PROGRAM_IS_USED);
+  xg_program_renew(XG_PROGRAM_IT, map, slot);
   /* All of it, of a prefix also what does not count. */
   m.state.v[element + XG_PROGRAM_ELEMENT_KEY] = key.first;
   for (u32 i = 1u; i * 4u < key.bytes; i++) {

@@ -10,6 +10,7 @@
 #define XDPGPU_STAGES_PROGRAM_MEMORY_H
 
 #include "gpu/stages/program_operations.h"
+#include "gpu/stages/program_record.h"
 
 /* Memory that bytes can stand in, each counted in bytes from its own beginning. */
 #define XG_PROGRAM_IN_STACK 0u
@@ -50,7 +51,8 @@ XG_RECORD(xg_program_place) { u32 memory, at; };
 #define XG_PROGRAM_MAP_SHARD_SHIFT 16u   /* of a hash, so that what is left is a shard's number */
 #define XG_PROGRAM_MAP_SHARD_SLOTS 17u   /* elements of a shard */
 #define XG_PROGRAM_MAP_SHARD_ENTRIES 18u /* the most that are in one */
-#define XG_PROGRAM_MAP_WORDS 19u
+#define XG_PROGRAM_MAP_STAMPS 19u        /* of one that is sharded */
+#define XG_PROGRAM_MAP_WORDS 20u
 
 #define XG_PROGRAM_VALUES_READ_ONLY 1u /* for programs: neither stores nor updates */
 #define XG_PROGRAM_NOT_FOR_UPDATES 2u  /* programs do not update it and do not delete from it */
@@ -377,8 +379,14 @@ XG_FN void xg_program_store(XG_PROGRAM_MACHINE, u64 address, u32 bytes, u64 valu
     return;
   }
 #endif
-  if (xg_program_find(XG_PROGRAM_IT, address, bytes, true, place))
-    xg_program_write(XG_PROGRAM_IT, place, bytes, value);
+  if (!xg_program_find(XG_PROGRAM_IT, address, bytes, true, place)) return;
+#ifndef XG_PROGRAM_IN_BUFFER
+  if (m.seeks_key == XG_PROGRAM_IS_AHEAD && place.memory == XG_PROGRAM_IN_STATE) {
+    xg_program_turn_back(XG_PROGRAM_IT);
+    return;
+  }
+#endif
+  xg_program_write(XG_PROGRAM_IT, place, bytes, value);
 }
 
 /* To 4 or 8 bytes of a value, at a multiple of as many, as one step. */
@@ -390,6 +398,7 @@ XG_FN void xg_program_add_to(XG_PROGRAM_MACHINE, u64 address, u32 bytes, u64 by)
     return;
   }
 #ifndef XG_PROGRAM_IN_BUFFER
+  if (m.seeks_key == XG_PROGRAM_IS_AHEAD) xg_program_count_ahead(XG_PROGRAM_IT, place.at >> 2, bytes, by);
   if (m.seeks_key != 0u) return;
 #endif
   const u32 index = place.at >> 2;

@@ -140,6 +140,10 @@
 #define XG_PROGRAM_TOO_MUCH_WRITTEN 10u /* to more than XG_PROGRAM_LINES lines of a packet */
 #define XG_PROGRAM_KEY_FOUND 11u        /* what a run with `seeks_key` ends with: no reason of a program's */
 
+/* xg_program_machine.seeks_key */
+#define XG_PROGRAM_SEEKS 1u
+#define XG_PROGRAM_IS_AHEAD 2u
+
 /* bpf.h's flags, errno.h's numbers, actions. */
 #define XG_PROGRAM_NOEXIST 1u
 #define XG_PROGRAM_EXIST 2u
@@ -215,10 +219,14 @@ XG_RECORD(xg_program_machine) {
   u32 most_steps;      /* XG_PROGRAM_STEPS at most */
   u32 most_lines;      /* of the packet that it may write to; 0: a program that writes to it ends */
 #ifndef XG_PROGRAM_IN_BUFFER
-  u32 seeks_key; /* 1: the run leaves nothing behind, and ends where it would be in a map that is sharded,
-                    with the hash of the key in key_hash */
+  u32 seeks_key; /* XG_PROGRAM_SEEKS: the run leaves nothing behind, and ends where it would be in a map that
+                    is sharded, with the hash of the key in key_hash; XG_PROGRAM_IS_AHEAD: it leaves nothing
+                    behind in maps but its record, and ends likewise where that has no room
+                    (gpu/stages/program_ahead.h) */
   u32 key_bits;  /* not 0: so many of the highest bits of that have to be key_set, or the run ends */
   u32 key_set;
+  xg_state ahead; /* the record */
+  u32 ahead_how, ahead_map, ahead_slot, ahead_counted;
 #endif
   xg_quads event; /* where its xg_event goes; 0: nobody asks for it */
 

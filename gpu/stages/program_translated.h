@@ -11,7 +11,7 @@
 #define XDPGPU_STAGES_PROGRAM_TRANSLATED_H
 
 #define XG_PROGRAM_KNOWN_MAPS
-#include "gpu/stages/program_map_calls.h"
+#include "gpu/stages/program_ahead.h"
 #include "gpu/stages/program_units.h"
 
 /* `bytes` of a size known to the compiler: 1, 2, 4 or 8. */
@@ -121,8 +121,9 @@ XG_FN void xg_translated_state_set(xg_state state, u32 at, u32 bytes, u64 value)
   }
 }
 /* Of 4 or 8 bytes, as xg_program_add_to() does it. */
-XG_FN void xg_translated_add(XG_PROGRAM_MACHINE_READ, xg_state state, u32 at, u32 bytes, u64 by) {
+XG_FN void xg_translated_add(XG_PROGRAM_MACHINE, xg_state state, u32 at, u32 bytes, u64 by) {
   const u32 i = at >> 2;
+  if (m.seeks_key == XG_PROGRAM_IS_AHEAD) xg_program_count_ahead(XG_PROGRAM_IT, i, bytes, by);
   if (m.seeks_key != 0u) return;
   if (bytes == 8u) {
     XG_ADD64(state, i, by);
@@ -146,8 +147,8 @@ XG_FN u64 xg_translated_context_get(XG_PROGRAM_MACHINE_READ, u64 address) {
   return offset == 16u ? u64(m.queue) : u64(m.egress);
 }
 
-/* A key of a map, of which `words` are given; and what the map has under it. Of a run that seeks its key:
- * whether it has found it, as xg_program_key_found(). */
+/* A key of a map, of which `words` are given; and what the map has under it. A run that seeks its key has
+ * found it. */
 XG_FN xg_program_key xg_translated_key(XG_PROGRAM_MACHINE_READ, u32 map, const u32* words) {
   xg_program_key key;
   key.words = words;
@@ -158,6 +159,8 @@ XG_FN xg_program_key xg_translated_key(XG_PROGRAM_MACHINE_READ, u32 map, const u
 }
 XG_FN u64 xg_translated_look_up(xg_program_machine& m, u32 map, const u32* words) {
   const xg_program_key key = xg_translated_key(m, map, words);
+  if (xg_program_is_sharded(m, map) && m.seeks_key == XG_PROGRAM_IS_AHEAD)
+    return xg_program_look_ahead(m, map, key);
   if (xg_program_is_sharded(m, map) && m.seeks_key != 0u) {
     m.key_hash = xg_program_hash(m, key);
     m.fault = XG_PROGRAM_KEY_FOUND;

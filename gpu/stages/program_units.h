@@ -34,5 +34,7 @@ XG_UNIT void xg_program_go_on(xg_program_machine& m);
 XG_UNIT u64 xg_program_loaded(xg_program_machine& m, u64 address, u32 bytes);
 XG_UNIT void xg_program_stored(xg_program_machine& m, u64 address, u32 bytes, u64 value);
 XG_UNIT u64 xg_program_adjusted(xg_program_machine& m, u32 operation, u32 by);
+/* xg_program_takes_its_turn() */
+XG_UNIT bool xg_program_turn_taken(xg_program_machine& m);
 
 #endif

@@ -32,7 +32,7 @@ struct xg_touch {
   u32 size;  /* stage's own */
   u64 now;   /* ticks */
   u32 key[XG_KEY_WORDS];
-  u32 more[XG_TOUCH_MORE]; /* stage's own; only `conntrack` has any */
+  u32 more[XG_TOUCH_MORE]; /* stage's own, of those with the trait brings_more */
 };
 #define XG_UNTRACKED 0u
 

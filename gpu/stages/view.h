@@ -31,6 +31,9 @@ struct xg_batch {
 #ifndef XG_GLSL
   /* An xg_event for each packet, XG_EVENT_QUADS of them. In Vulkan programs are apart from the stages. */
   xg_quads events;
+  /* Of a device whose programs run ahead of their turns: XG_PROGRAM_RECORDS records
+   * (gpu/stages/program_record.h). */
+  xg_state ahead;
   xg_words changes; /* the image's, where they do not stand in it (gpu/stages/changes.h); 0: they do */
 #endif
 };

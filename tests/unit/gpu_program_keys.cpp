@@ -11,7 +11,7 @@
 #include "gpu/program_counts.hpp"
 #include "gpu/program_shards.hpp"
 #include "tests/kernel/programs/keyed.hpp"
-#include "tests/unit/program_devices.hpp"
+#include "tests/unit/program_ahead.hpp"
 
 namespace xdpgpu::gpu::programs {
 namespace {
@@ -207,6 +207,63 @@ TEST(ProgramKeys, ShardsDoNotMeet) {
     evicted += state.entries(0).size() > most * 9 / 10;
   }
   EXPECT_GT(evicted, 5u);
+}
+
+// Of some hundred keys, in maps that are full at times.
+std::vector<ProgramPacket> keyed_packets(dataplane::Random& random, u32 count, u32 keys) {
+  std::vector<ProgramPacket> packets(count);
+  for (u32 i = 0; i < count; ++i) {
+    packets[i].bytes = Bytes(i % 50 == 0 ? 20 : 60);
+    for (u8& byte : packets[i].bytes) byte = static_cast<u8>(random());
+    packets[i].bytes[18] = static_cast<u8>(random() % 7);
+    if (packets[i].bytes.size() > 34) {
+      packets[i].bytes[26] = static_cast<u8>(random() % keys);
+      packets[i].bytes[27] = packets[i].bytes[28] = packets[i].bytes[29] = 0;
+    }
+    packets[i].most_lines = 0;
+  }
+  return packets;
+}
+
+// Runs ahead of their turns come to the same, however many are at a time.
+TEST(ProgramKeys, RunsAheadOfTheirTurnsComeToTheSame) {
+  dataplane::Random random(23);
+  const auto below = [&](u32 n) { return random() % n; };
+  const std::vector<Map> maps = test::keyed_maps();
+  AheadCounts counts;
+  for (u32 number = 0; number < 60; ++number) {
+    const Program program = program_of(test::keyed_program(below), maps);
+    const Taken how = how_taken(program);
+    ASSERT_EQ(how.how, Taking::by_key) << how.why;
+    u32 bits = 32;
+    for (const u32 map : how.keyed) bits = std::min(bits, shards_of(maps[map]).bits);
+    Image image = programs::image_of(std::span(&program, 1),
+                                     {.queues = 1, .key = kKey, .counts = &how.counts, .by_key = true})
+                      .value();
+    reference::ProgramMaps expected_maps(maps, &kKey);
+    reference::ProgramSet set(expected_maps);
+    set.add(program.instructions);
+    const u32 keys = number % 3 == 0 ? 4 : 100;
+    for (const u32 at_a_time : {1u, 3u, 8u, 40u, 1000u}) {
+      const auto packets = keyed_packets(random, at_a_time, keys);
+      const auto answers = run_ahead(
+          image, packets, bits, [](xg_program_machine& m) { xg_program_run(m, 0); }, random, counts);
+      for (u32 i = 0; i < packets.size(); ++i) {
+        const ProgramAnswer expected = set.run(0, packets[i]);
+        ASSERT_EQ(expected.fault, ProgramFault::none);
+        ASSERT_EQ(answers[i], expected.action) << i << "\n" << test::text_of(program.instructions);
+      }
+      const DeviceState state(image.tables, image.state);
+      for (u32 map = 0; map < maps.size(); ++map)
+        ASSERT_EQ(contents_of(state, map, maps[map]), contents_of(expected_maps[map]))
+            << maps[map].name << "\n"
+            << test::text_of(program.instructions);
+    }
+  }
+  EXPECT_GT(counts.held, 10'000u);
+  EXPECT_GT(counts.at_once, 300u);
+  EXPECT_GT(counts.again, 1'000u);
+  EXPECT_GT(counts.turned_back, 1'000u);
 }
 
 }  // namespace

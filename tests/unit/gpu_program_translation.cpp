@@ -12,9 +12,10 @@
 #include <fstream>
 #include <set>
 
+#include "gpu/program_shards.hpp"
 #include "tests/kernel/programs/counting.hpp"
 #include "tests/kernel/programs/keyed.hpp"
-#include "tests/unit/program_devices.hpp"
+#include "tests/unit/program_ahead.hpp"
 
 namespace xdpgpu::gpu::programs {
 namespace {
@@ -248,6 +249,33 @@ TEST(ProgramTranslation, KeysAreTheReferences) {
           << test::text_of(one.program.instructions);
   }
   EXPECT_EQ(library.interpreted(), 0u);
+  // And ahead of their turns.
+  AheadCounts counts;
+  for (One& one : all) {
+    reference::ProgramMaps expected_maps(maps, &kKey);
+    reference::ProgramSet set(expected_maps);
+    set.add(one.program.instructions);
+    u32 bits = 32;
+    for (const u32 map : how_taken(one.program).keyed) bits = std::min(bits, shards_of(maps[map]).bits);
+    for (u32 chunk = 0; chunk < 4; ++chunk) {
+      std::vector<ProgramPacket> packets(30);
+      for (ProgramPacket& packet : packets) {
+        packet.bytes = Bytes(60);
+        for (u8& byte : packet.bytes) byte = static_cast<u8>(random() % 3 * 40);
+        packet.most_lines = 0;
+      }
+      const auto answers = run_ahead(one.image, packets, bits, library.run(one.number), random, counts);
+      for (u32 i = 0; i < packets.size(); ++i)
+        ASSERT_EQ(answers[i], set.run(0, packets[i]).action) << test::text_of(one.program.instructions);
+    }
+    const DeviceState state(one.image.tables, one.image.state);
+    for (u32 map = 0; map < maps.size(); ++map)
+      ASSERT_EQ(contents_of(state, map, maps[map]), contents_of(expected_maps[map]))
+          << maps[map].name << "\n"
+          << test::text_of(one.program.instructions);
+  }
+  EXPECT_GT(counts.held, 500u);
+  EXPECT_GT(counts.again + counts.turned_back, 500u);
 }
 
 // Packets are written to, and their ends moved, by the text.

@@ -121,8 +121,8 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
       } else if (slot != 0u) {
         inserts = true;
       } else {
-        const u32 shard = xg_program_header(XG_PROGRAM_IT, map, xg_program_shard(XG_PROGRAM_IT, map, hash));
-        const bool is_full = m.state.v[shard + XG_PROGRAM_USED] >=
+        const u32 shard = xg_program_shard(XG_PROGRAM_IT, map, hash);
+        const bool is_full = m.state.v[xg_program_header(XG_PROGRAM_IT, map, shard) + XG_PROGRAM_USED] >=
                              xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_SHARD_ENTRIES);
         if (is_full && of_prefixes) {
           answer = xg_program_error(XG_PROGRAM_ENOSPC);
@@ -132,14 +132,15 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
           answer = xg_program_error(XG_PROGRAM_ENOMEM);
         } else {
           inserts = true;
-          const u32 oldest = m.state.v[shard + XG_PROGRAM_OLDEST];
-          if (is_full && oldest != 0u) {
+          u32 oldest = 0u;
+          if (is_full && type == XG_PROGRAM_LRU_HASH) oldest = xg_program_oldest(XG_PROGRAM_IT, map, shard);
+          if (oldest != 0u) {
             /* The element that was used before all others gives way. */
             evicts = true;
             seeks = true;
             xg_program_place at;
             at.memory = XG_PROGRAM_IN_STATE;
-            at.at = (xg_program_element(XG_PROGRAM_IT, map, oldest - 1u) + XG_PROGRAM_ELEMENT_KEY) * 4u;
+            at.at = (oldest + XG_PROGRAM_ELEMENT_KEY) * 4u;
             sought = xg_program_key_of(XG_PROGRAM_IT, map, at);
           }
         }
@@ -149,8 +150,7 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
     if (looks) slot = found.slot;
 #ifdef XG_PROGRAM_IN_ORDER
     if (looks && slot != 0u && type == XG_PROGRAM_LRU_HASH) {
-      xg_program_unlink(XG_PROGRAM_IT, map, slot - 1u);
-      xg_program_link_newest(XG_PROGRAM_IT, map, slot - 1u);
+      xg_program_use(XG_PROGRAM_IT, map, slot - 1u);
     }
     m.key_hash = has_value ? hash : found.hash;
     if ((erases || inserts) && found.slot != 0u) xg_program_remove(XG_PROGRAM_IT, map, found);

@@ -41,13 +41,25 @@ Code keyed_program(Below below) {
     const u32 number = below(2) * 2;
     const std::string next = "next " + std::to_string(i);
     a(map(r1, number), move(r2, r10), alu_k(BPF_ADD, r2, kKey));
-    switch (below(5)) {
+    switch (below(8)) {
       case 0:
         a(call(BPF_FUNC_map_delete_elem), alu(BPF_ADD, r9, r0));
         break;
       case 1:
         a(move(r3, r10), alu_k(BPF_ADD, r3, kValue), move_k(r4, static_cast<int>(below(3))),
           call(BPF_FUNC_map_update_elem), alu(BPF_ADD, r9, r0));
+        break;
+      case 2:
+      case 3:
+      case 4:
+        // What is there is asked for alone, or it is made.
+        a(call(BPF_FUNC_map_lookup_elem));
+        a.to("known " + next, jump_k(BPF_JNE, r0, 0));
+        a(map(r1, number), move(r2, r10), alu_k(BPF_ADD, r2, kKey), move(r3, r10), alu_k(BPF_ADD, r3, kValue),
+          move_k(r4, 0), call(BPF_FUNC_map_update_elem), alu(BPF_ADD, r9, r0));
+        a.to(next, jump_k(BPF_JA, r0, 0));
+        a.label("known " + next);
+        a(load(BPF_DW, r1, r0, 0), alu(BPF_ADD, r9, r1));
         break;
       default:
         // What is there is changed, or it is made.
