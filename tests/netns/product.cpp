@@ -318,8 +318,9 @@ void Attached::kill_outright() {
   const auto everybody = descendants(process_->pid());
   process_->signal(SIGKILL);
   for (const pid_t pid : everybody) kill(pid, SIGKILL);
-  process_->wait(3s);
-  process_->wait_for_end_of_output(3s);
+  // A driver may take its time to let go of a GPU.
+  process_->wait(30s);
+  process_->wait_for_end_of_output(30s);
 }
 
 Json Attached::ready() const {
