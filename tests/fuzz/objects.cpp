@@ -90,7 +90,7 @@ std::vector<gpu::programs::Instruction> keyed() {
   constexpr std::int32_t kFlows = 3;
   const gpu::programs::Instruction map{
       .opcode = kConstant, .destination = 1, .source = BPF_PSEUDO_MAP_IDX, .immediate = kFlows};
-  constexpr u8 kCopy = BPF_ALU64 | BPF_MOV | BPF_X, kAdd = BPF_ALU64 | BPF_ADD | BPF_K;
+  constexpr u8 kCopy = BPF_ALU64 | BPF_MOV | BPF_X, kAdd = BPF_ALU64 | BPF_ADD;  // BPF_K is 0
   return {{.opcode = BPF_LDX | BPF_MEM | BPF_W, .destination = 7, .source = 1},
           {.opcode = BPF_LDX | BPF_MEM | BPF_W, .destination = 2, .source = 7},
           {.opcode = BPF_STX | BPF_MEM | BPF_W, .destination = 10, .source = 2, .offset = -8},
