@@ -17,6 +17,7 @@
 #include "tests/backends/judge.hpp"
 #include "tests/backends/policies.hpp"
 #include "tests/backends/targets.hpp"
+#include "tests/stages/dns_queries.hpp"
 
 namespace xdpgpu::tests {
 namespace {
@@ -127,30 +128,6 @@ TEST_P(DomainsChanged, EachPacketMeetsTheListsAsTheyAreThen) {
     for (std::size_t p = 0; p < before.size(); p++) others += equal(before[p], should[p]) ? 0 : 1;
   }
   EXPECT_GT(others, 100u) << "packets that changes make no difference to prove nothing";
-}
-
-gpu::DomainList list_of(const std::string& name, const std::string& lines, Action action = Action::drop) {
-  const auto count = static_cast<u64>(std::count(lines.begin(), lines.end(), '\n'));
-  return {name, {std::make_shared<const std::string>(lines), count}, action, 0};
-}
-
-// A query for it, by UDP over IPv4 to port 53.
-std::vector<u8> query(const std::string& name) {
-  std::vector<u8> dns{0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0};
-  for (std::size_t at = 0; at < name.size();) {
-    const std::size_t end = std::min(name.find('.', at), name.size());
-    dns.push_back(static_cast<u8>(end - at));
-    dns.insert(dns.end(), name.begin() + static_cast<std::ptrdiff_t>(at),
-               name.begin() + static_cast<std::ptrdiff_t>(end));
-    at = end + 1;
-  }
-  dns.insert(dns.end(), {0, 0, 1, 0, 1});
-  std::vector<u8> frame(12, 2);
-  const auto udp = static_cast<u8>(8 + dns.size()), ip = static_cast<u8>(20 + udp);
-  frame.insert(frame.end(), {8, 0, 0x45, 0, 0, ip, 0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2});
-  frame.insert(frame.end(), {0x30, 0x39, 0, 53, 0, udp, 0, 0});
-  frame.insert(frame.end(), dns.begin(), dns.end());
-  return frame;
 }
 
 // Descriptors of queries for the name.

@@ -44,6 +44,18 @@ Code asked(u32 number, int helper, int place = kKeyPlace) {
   return {map(r1, number)[0], map(r1, number)[1],      move(r2, r10), alu_k(BPF_ADD, r2, place),
           move(r3, r10),      alu_k(BPF_ADD, r3, -32), move_k(r4, 0), call(helper)};
 }
+// One is added to an entry of the map counts; without one `over` instructions are left out.
+Code counted_by(std::int16_t over) {
+  return {store_k(BPF_W, r10, -8, 1),
+          map(r1, 4)[0],
+          map(r1, 4)[1],
+          move(r2, r10),
+          alu_k(BPF_ADD, r2, -8),
+          call(BPF_FUNC_map_lookup_elem),
+          jump_k(BPF_JEQ, r0, 0, over),
+          move_k(r1, 1),
+          atomically(BPF_DW, BPF_ADD, r0, 0, r1)};
+}
 Taken by_key(const Code& code) { return taken(code, two_lru_maps()); }
 void expect_by_key(const Code& code, const std::vector<u32>& keyed) {
   const Taken how = by_key(code);
@@ -75,15 +87,7 @@ TEST(ProgramKeys, PacketsAreOrderedByTheOnlyKey) {
   // Or when nothing is asked by it any more.
   expect_by_key(with_key(look, store_k(BPF_W, r10, kKeyPlace, 7)), {0});
   // It counts beside.
-  const Code counting = {store_k(BPF_W, r10, -8, 1),
-                         map(r1, 4)[0],
-                         map(r1, 4)[1],
-                         move(r2, r10),
-                         alu_k(BPF_ADD, r2, -8),
-                         call(BPF_FUNC_map_lookup_elem),
-                         jump_k(BPF_JEQ, r0, 0, 2),
-                         move_k(r1, 1),
-                         atomically(BPF_DW, BPF_ADD, r0, 0, r1)};
+  const Code counting = counted_by(2);
   expect_by_key(with_key(counting, look, update), {0});
   const Taken how = by_key(with_key(counting, look));
   ASSERT_EQ(how.counted.size(), 1u);
@@ -117,16 +121,8 @@ TEST(ProgramKeys, WhatIsNotOneKeyIsInOrder) {
   for (int i = 0; i < 9; i++) many.insert(many.end(), update.begin(), update.end());
   expect_in_order(with_key(many), "it changes its LRU hashes at 9 places");
   // What is counted does not come to an LRU hash.
-  const Code counting = {store_k(BPF_W, r10, -8, 1),
-                         map(r1, 4)[0],
-                         map(r1, 4)[1],
-                         move(r2, r10),
-                         alu_k(BPF_ADD, r2, -8),
-                         call(BPF_FUNC_map_lookup_elem),
-                         jump_k(BPF_JEQ, r0, 0, 20),
-                         move_k(r1, 1),
-                         atomically(BPF_DW, BPF_ADD, r0, 0, r1),
-                         load(BPF_DW, r9, r0, 0)};
+  Code counting = counted_by(20);
+  counting.push_back(load(BPF_DW, r9, r0, 0));
   expect_in_order(with_key(counting, look, jump_k(BPF_JEQ, r0, 0, 1), store(BPF_DW, r0, 0, r9)),
                   "writes to an LRU hash");
 }
