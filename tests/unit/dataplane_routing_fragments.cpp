@@ -50,6 +50,7 @@ class RoutingFragments : public testing::Test {
     slot_.results = results_.data();
     slot_.edits = edits_.data();
     slot_.adjusts = adjusts_.data();
+    slot_.patches = patches_.data();
     slot_.capacity = 16;
     batch_.slot = &slot_;
     batch_.generation = 1;
@@ -151,6 +152,7 @@ class RoutingFragments : public testing::Test {
   std::array<xg_result, 16> results_{};
   std::array<xg_edit, 16> edits_{};
   std::array<xg_adjust, 16> adjusts_{};
+  std::array<xg_patch, 16> patches_{};
   gpu::Slot slot_;
   Batch batch_;
   std::vector<Frame> fragments_;

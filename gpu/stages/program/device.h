@@ -110,7 +110,7 @@ XG_FN xg_state xg_program_record_of(xg_batch b, u32 number) {
 #endif
 XG_FN u32 xg_program_settle(xg_batch b, u32 body, u32 outcome, xg_view p, XG_INOUT(xg_result) r) {
 #ifdef XG_WITH_PROGRAMS
-  if ((outcome & XG_PROGRAM_RAN_AHEAD) != 0u)
+  if ((outcome & XG_PROGRAM_RAN_AHEAD) != 0u && XG_IS_THERE(b.ahead))
     xg_program_count_up(xg_program_record_of(b, p.number), xg_program_maps(b, body));
 #endif
   xg_count(xg_state_of(b, body), XG_TABLE_OWN + XG_PROGRAM_OUTCOME(outcome));
