@@ -25,6 +25,9 @@ class FieldChecks : public Walk<FieldChecks> {
   void time(std::string_view key, const u32& ms, u64 least, u64 most, std::string_view, const Say& say) {
     if (say.fits && say.shown) number(key, ms, least, most, " ms");
   }
+  void bytes(std::string_view key, const u32& value, u64 least, u64 most, std::string_view, const Say& say) {
+    if (say.fits && say.shown) number(key, value, least, most, " bytes");
+  }
   void records(std::string_view key, u64 has, u64 least, u64 most) {
     if (has < least || has > most) fail(key, "has {} elements, {} to {} are possible", has, least, most);
   }

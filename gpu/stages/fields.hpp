@@ -19,6 +19,7 @@
 //   flag(key, value, sentence, say)
 //   integer(key, value, least, most, sentence, say)
 //   time(key, ms, least_ms, most_ms, sentence, say)  whole milliseconds, written as "30s"
+//   bytes(key, value, least, most, sentence, say)    a number of bytes, written as 4096 or "4KB"
 //   cache(on, ttl_ms, sentence, say)                 "cache": true, false or a time
 //   port(key, name, used, index, sentence, say)      an attached interface; used and index: known once it is
 //   action(key, action, name, index, words, sentence, say)  one of the words, or {"redirect": INTERFACE}

@@ -25,6 +25,7 @@ class Walk {
   void flag(auto&&...) {}
   void integer(auto&&...) {}
   void time(auto&&...) {}
+  void bytes(auto&&...) {}
   void cache(auto&&...) {}
   void text(auto&&...) {}
   void file(auto&&...) {}

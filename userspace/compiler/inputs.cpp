@@ -22,6 +22,7 @@ class StageInputs : public gpu::Walk<StageInputs> {
   void flag(std::string_view key, const bool& value, auto&&...) { add(key, value); }
   void integer(std::string_view key, const auto& value, auto&&...) { add(key, value); }
   void time(std::string_view key, const u32& ms, auto&&...) { add(key, ms); }
+  void bytes(std::string_view key, const u32& value, auto&&...) { add(key, value); }
   void cache(const bool& on, const u32& ttl_ms, auto&&...) {
     add("cache", on);
     hash_.value(ttl_ms);

@@ -221,6 +221,29 @@ std::optional<u64> read_time(Report& report, const Place& place, std::string_vie
   return std::nullopt;
 }
 
+std::optional<u64> read_size(Report& report, const Place& place, u64 least, u64 most) {
+  const auto wrong = [&](std::string_view is) {
+    report.at(place, fmt::format("must be a whole number of bytes from {} to {}, alone or as a string like "
+                                 "\"64KB\"{}",
+                                 write_bytes(least), write_bytes(most), is));
+    return std::nullopt;
+  };
+  std::optional<u64> bytes;
+  if (const auto* text = place.node->as<std::string>()) {
+    const auto read = read_bytes(*text);
+    if (!read) {
+      report.at(place, read.error());
+      return std::nullopt;
+    }
+    bytes = *read;
+  } else if (const auto* number = place.node->as<u64>()) {
+    bytes = *number;
+  } else if (place.node->as<i64>() == nullptr && place.node->as<double>() == nullptr) {
+    return wrong(fmt::format(", is {}", place.node->type_name()));
+  }
+  return bytes && *bytes >= least && *bytes <= most ? bytes : wrong("");
+}
+
 std::optional<u32> read_cache(Report& report, const Fields& fields) {
   constexpr u64 kMaxCacheMs = 7ull * 24 * 3600 * 1000;
   auto place = fields.get("cache");

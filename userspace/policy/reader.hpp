@@ -82,6 +82,8 @@ std::optional<std::array<u8, 6>> read_mac_at(Report& report, const Place& place)
 std::string read_interface(Report& report, const Place& place);
 // A duration in nanoseconds. example: one that would do here, like "2ms".
 std::optional<u64> read_time(Report& report, const Place& place, std::string_view example);
+// A number of bytes: an integer, or a string like "64KB".
+std::optional<u64> read_size(Report& report, const Place& place, u64 least, u64 most);
 // A stage's "cache", in milliseconds, 0: as long as the policy; nothing: its verdicts are not cached.
 std::optional<u32> read_cache(Report& report, const Fields& fields);
 // The place of the value among `words`.

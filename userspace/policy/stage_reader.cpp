@@ -41,6 +41,7 @@ class KeyCollector {
   XG_KEY_OF(flag)
   XG_KEY_OF(integer)
   XG_KEY_OF(time)
+  XG_KEY_OF(bytes)
   XG_KEY_OF(port)
   XG_KEY_OF(action)
   XG_KEY_OF(text)
@@ -161,6 +162,10 @@ class FieldReader {
                                   write_duration(least_ms * kNsPerMs), write_duration(most_ms * kNsPerMs)));
     else
       ms = static_cast<u32>(*ns / kNsPerMs);
+  }
+  void bytes(std::string_view key, u32& value, u64 least, u64 most, std::string_view, const Say& say) {
+    if (const auto at = take(key, say))
+      if (const auto read = read_size(report_, *at, least, most)) value = static_cast<u32>(*read);
   }
   void cache(bool& on, u32& ttl_ms, std::string_view, const Say& say) {
     if (!take("cache", say)) return;

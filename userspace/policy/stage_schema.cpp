@@ -11,6 +11,7 @@
 #include "gpu/stages/fields.hpp"
 #include "gpu/stages/list.hpp"
 #include "userspace/policy/rule_files.hpp"
+#include "userspace/policy/stage_writer.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -70,6 +71,10 @@ class SchemaTable {
   }
   void time(std::string_view key, u32 ms, u64, u64, std::string_view says, const Say& say) {
     put(key, says, say, {{"$ref", reference("duration")}}, write_duration(ms * kNsPerMs));
+  }
+  void bytes(std::string_view key, u32 value, u64 least, u64 most, std::string_view says, const Say& say) {
+    const Json number = {{"type", "integer"}, {"minimum", least}, {"maximum", most}};
+    put(key, says, say, {{"oneOf", {number, {{"$ref", reference("bytes")}}}}}, write_size(value));
   }
   void cache(bool, u32, std::string_view says, const Say& say) {
     put("cache", says, say, {{"$ref", reference("cache")}}, {});
@@ -287,6 +292,10 @@ class PageTable {
     row(key,
         fmt::format("a time, {} to {}", write_duration(least * kNsPerMs), write_duration(most * kNsPerMs)),
         fmt::format("`\"{}\"`", write_duration(ms * kNsPerMs)), says, say);
+  }
+  void bytes(std::string_view key, u32 value, u64 least, u64 most, std::string_view says, const Say& say) {
+    row(key, fmt::format("bytes, {} to {}", write_bytes(least), write_bytes(most)),
+        fmt::format("`{}`", write_size(value).dump()), says, say);
   }
   void cache(bool, u32, std::string_view says, const Say& say) {
     row("cache", "`true`, `false`, a time", "`false`",

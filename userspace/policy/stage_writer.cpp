@@ -55,6 +55,9 @@ class FieldWriter {
   void time(std::string_view key, const u32& ms, u64, u64, std::string_view, const Say& say) {
     put(key, say, [&] { return write_duration(ms * kNsPerMs); });
   }
+  void bytes(std::string_view key, const u32& value, u64, u64, std::string_view, const Say& say) {
+    put(key, say, [&] { return write_size(value); });
+  }
   void cache(const bool& on, const u32& ttl_ms, std::string_view, const Say& say) {
     put("cache", say, [&] { return on && ttl_ms != 0 ? Json(write_duration(ttl_ms * kNsPerMs)) : Json(on); });
   }
@@ -222,6 +225,11 @@ class FieldWriter {
 }  // namespace
 
 Json one_or_more(Json values) { return values.size() == 1 ? values[0] : std::move(values); }
+
+Json write_size(u64 bytes) {
+  const std::string text = write_bytes(bytes);
+  return text == fmt::to_string(bytes) ? Json(bytes) : Json(text);
+}
 
 Json write_protocols(const std::vector<u8>& protocols) {
   Json values = Json::array();

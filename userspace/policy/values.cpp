@@ -47,6 +47,13 @@ constexpr std::array<Unit, 6> kUnits{{{"h", 3'600'000'000'000},
                                       {"us", 1'000},
                                       {"ns", 1}}};
 
+struct SizeUnit {
+  std::string_view name, other;
+  u32 shift;
+};
+constexpr std::array<SizeUnit, 4> kSizeUnits{
+    {{"GB", "GiB", 30}, {"MB", "MiB", 20}, {"KB", "KiB", 10}, {"", "", 0}}};
+
 enum class Address { ok, malformed, bad_length, host_bits };
 
 Address parse_prefix(std::string_view text, Prefix& prefix) {
@@ -166,6 +173,28 @@ std::string write_duration(u64 ns) {
   for (const auto& unit : kUnits)
     if (ns % unit.ns == 0) return fmt::format("{}{}", ns / unit.ns, unit.name);
   return {};
+}
+
+Value<u64> read_bytes(std::string_view text) {
+  const auto letters = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto count = whole_number<u64>(text.substr(0, letters));
+  const std::string_view unit = text.substr(letters);
+  const auto* found = std::find_if(kSizeUnits.begin(), kSizeUnits.end(), [&](const SizeUnit& candidate) {
+    return candidate.name == unit || candidate.other == unit;
+  });
+  if (!count || found == kSizeUnits.end() || *count > ~0ull >> found->shift)
+    return tl::unexpected(
+        fmt::format("\"{}\" is no number of bytes; write a whole number, alone or with a unit, like 4096, "
+                    "64KB, 1MB or 1GB",
+                    text.substr(0, 80)));
+  return *count << found->shift;
+}
+
+std::string write_bytes(u64 bytes) {
+  for (const auto& unit : kSizeUnits)
+    if (bytes != 0 && (bytes >> unit.shift << unit.shift) == bytes)
+      return fmt::format("{}{}", bytes >> unit.shift, unit.name);
+  return "0";
 }
 
 Value<std::array<u8, 6>> read_mac(std::string_view text) {

@@ -41,6 +41,12 @@ inline constexpr u64 kNsPerMs = 1'000'000;
 Value<u64> read_duration(std::string_view text);
 std::string write_duration(u64 ns);
 
+// "64KB": a whole number of bytes, or of KB, MB or GB (or KiB, MiB, GiB), each of which is 1,024 of the one
+// before.
+Value<u64> read_bytes(std::string_view text);
+// In the largest unit that it is a whole number of: "64KB", "1MB", "1000".
+std::string write_bytes(u64 bytes);
+
 Value<std::array<u8, 6>> read_mac(std::string_view text);
 std::string write_mac(const std::array<u8, 6>& mac);
 
