@@ -23,6 +23,14 @@ inline u32 send_word(bool to_port, u32 target, u32 rule) {
   return to_port ? XG_VERDICT(XG_REDIRECT, target, 0u, rule) : XG_VERDICT(XG_TX, 0u, 0u, rule);
 }
 
+// Where the words of a pipeline's stage stand, its kind and its body: of one with two places those of the
+// first.
+inline u32 stage_words_at(std::span<const u32> image, std::size_t pipeline, std::size_t stage) {
+  const u32 at = image[XG_IMAGE_TABLE_AT] + static_cast<u32>(pipeline) * XG_PIPELINE_WORDS;
+  const bool is_behind = stage > image[at + XG_PIPELINE_TWICE];
+  return image[at] + 2 * (static_cast<u32>(stage) + (is_behind ? 1 : 0));
+}
+
 // Two words, low and high.
 inline u64 word_pair_at(std::span<const u32> words, u64 at) { return words[at] | u64{words[at + 1]} << 32; }
 

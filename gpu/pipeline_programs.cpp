@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gpu/image_words.hpp"
 #include "gpu/program_translation.hpp"
 #include "gpu/stages/program_body.h"
 #include "gpu/stages/program_memory.h"
@@ -15,10 +16,10 @@ template <class Use>
 void each_program(const Pipelines& pipelines, Use use) {
   const std::vector<u32>& image = pipelines.image();
   for (std::size_t p = 0; p < pipelines.settings().size(); ++p) {
-    const u32 stages = image[image[XG_IMAGE_TABLE_AT] + p * XG_PIPELINE_WORDS];
-    for (std::size_t i = 0; i < pipelines.settings()[p].stages.size(); ++i)
-      if (traits_of(pipelines.settings()[p].stages[i]).programs)
-        use(image[stages + i * 2], image[stages + i * 2 + 1]);
+    for (std::size_t i = 0; i < pipelines.settings()[p].stages.size(); ++i) {
+      const u32 stage = stage_words_at(image, p, i);
+      if (traits_of(pipelines.settings()[p].stages[i]).programs) use(image[stage], image[stage + 1]);
+    }
   }
 }
 

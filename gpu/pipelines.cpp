@@ -7,6 +7,7 @@
 #include <new>
 #include <type_traits>
 
+#include "gpu/image_words.hpp"
 #include "gpu/large_vector.hpp"
 #include "gpu/program_packets.hpp"
 #include "gpu/stages/changes.h"
@@ -88,7 +89,9 @@ Check check_inspection(const PipelineSettings& pipeline) {
         pipeline, static_cast<std::size_t>(second - stages.begin()),
         fmt::format("stage {} tells of rules, too, and one of a pipeline can: put all rules into one",
                     number + 1));
-  const auto table = std::find_if(first, stages.end(), [](const auto& stage) { return remembers(stage); });
+  // Its own is in front of it.
+  const auto table =
+      std::find_if(first + 1, stages.end(), [](const auto& stage) { return remembers(stage); });
   if (table == stages.end()) return {};
   return refuse_stage(
       pipeline, number,
@@ -268,10 +271,13 @@ Standing place(const StageCode& code, Linked& to) {
 void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vector<CodePtr>& codes,
                   Linked& to) {
   std::vector<u32>& image = to.image;
+  const u32 at = XG_IMAGE_HEADER + number * XG_PIPELINE_WORDS;
+  image[at + XG_PIPELINE_TWICE] = ~0u;
   std::vector<u32> stages;
   u32 first_with_table = static_cast<u32>(pipeline.stages.size());
   std::map<u32, u32> with_table;  // kind -> how many there have been
   std::vector<u32> behind;        // words that are told of the stages behind, 0: none
+  std::vector<u32> last;          // of each stage the last of its places
   u32 rounds = 0, programs = 0;
   u32 payload = pipeline.inner ? XG_INNER_REACH : 0;
   for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
@@ -283,8 +289,13 @@ void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vecto
     const u32 kind = number_of(stage) + (where.entries != 0 ? XG_KIND_STATEFUL
                                          : inspects         ? XG_KIND_INSPECTS
                                                             : 0);
-    if (inspects) image[XG_IMAGE_INSPECTS_AT] = 1;
+    if (inspects) image[XG_IMAGE_INSPECTS_AT] |= 1;
     stages.insert(stages.end(), {kind, placed.body()});
+    if (inspects && where.entries != 0) {
+      image[at + XG_PIPELINE_TWICE] = static_cast<u32>(s);
+      stages.insert(stages.end(), {number_of(stage) + XG_KIND_INSPECTS, placed.at + where.inspects});
+    }
+    last.push_back(static_cast<u32>(stages.size() / 2 - 1));
     behind.push_back(where.behind == 0 ? 0 : placed.at + where.behind);
     // Programs without a table have their number among these.
     if (where.entries == 0 && traits_of(stage).programs) image[placed.body() + XG_BODY_ROUND] = programs++;
@@ -304,11 +315,11 @@ void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vecto
           fate | (sends_behind ? XG_BEHIND_SENDS : 0) | (inspects_behind ? XG_BEHIND_INSPECTS : 0);
     sends_behind = sends_behind || sends(pipeline.stages[s]).has_value();
     inspects_behind = inspects_behind || traits_of(pipeline.stages[s]).inspects;
-    fate = stages[2 * s] >= XG_KIND_STATEFUL ? XG_BEHIND_WITH_FATE(XG_FATE_UNDECIDED) : XG_BEHIND_ASKS_EACH;
+    fate = stages[2 * last[s]] >= XG_KIND_STATEFUL ? XG_BEHIND_WITH_FATE(XG_FATE_UNDECIDED)
+                                                   : XG_BEHIND_ASKS_EACH;
   }
-  const u32 at = XG_IMAGE_HEADER + number * XG_PIPELINE_WORDS;
   image[at] = static_cast<u32>(image.size());
-  image[at + 1] = static_cast<u32>(pipeline.stages.size());
+  image[at + 1] = static_cast<u32>(stages.size() / 2);
   image[at + 2] = first_with_table;
   image[at + XG_PIPELINE_PAYLOAD] = payload;
   image[at + XG_PIPELINE_INNER] = pipeline.inner ? 1 : 0;
@@ -325,7 +336,7 @@ void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vecto
 // Programs look up the routes of their own pipeline, or else those of the first one that has any.
 void tell_of_routes(const std::vector<PipelineSettings>& settings, std::vector<u32>& image) {
   const auto body_of = [&](std::size_t pipeline, std::size_t stage) {
-    return image[image[XG_IMAGE_HEADER + pipeline * XG_PIPELINE_WORDS] + 2 * stage + 1];
+    return image[stage_words_at(image, pipeline, stage) + 1];
   };
   const auto first = first_routes(settings);
   if (!first) return;
@@ -343,7 +354,7 @@ void add_changes(const std::vector<PipelineSettings>& settings, std::vector<u32>
   for (std::size_t p = 0; p < settings.size(); p++)
     for (std::size_t s = 0; s < settings[p].stages.size(); s++) {
       if (!traits_of(settings[p].stages[s]).names) continue;
-      image[image[image[XG_IMAGE_HEADER + p * XG_PIPELINE_WORDS] + 2 * s + 1] + XG_BODY_CHANGES] = words;
+      image[image[stage_words_at(image, p, s) + 1] + XG_BODY_CHANGES] = words;
       words += XG_CHANGES_WORDS;
     }
   if (words != 0) image.resize(aligned(image.size()), 0);
@@ -502,12 +513,11 @@ std::shared_ptr<const Pipelines> Pipelines::loosened(std::shared_ptr<const Pipel
   std::vector<u32>& image = loose->image_;
   bool changed = false;
   for (u32 p = 0; p < loose->settings_.size(); p++) {
-    const u32 stages = image[image[XG_IMAGE_TABLE_AT] + p * XG_PIPELINE_WORDS];
     for (u32 i = 0; i < loose->settings_[p].stages.size(); i++)
       std::visit(
           [&](auto& what) {
             if constexpr (kTraits<decltype(what)>.loosens)
-              changed |= loosen(what, &image[image[stages + i * 2 + 1]]);
+              changed |= loosen(what, &image[image[stage_words_at(image, p, i) + 1]]);
           },
           loose->settings_[p].stages[i]);
   }
@@ -530,7 +540,7 @@ std::shared_ptr<const Pipelines> Pipelines::with_words(const std::shared_ptr<con
 }
 
 u32 Pipelines::body_at(std::size_t pipeline, std::size_t stage) const noexcept {
-  return image_[image_[image_[XG_IMAGE_TABLE_AT] + pipeline * XG_PIPELINE_WORDS] + 2 * stage + 1];
+  return image_[stage_words_at(image_, pipeline, stage) + 1];
 }
 
 u64 Pipelines::changes_at(std::size_t pipeline, std::size_t stage) const noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/program_tables.hpp"
 
+#include "gpu/image_words.hpp"
 #include "gpu/stages/program_body.h"
 #include "gpu/stages/program_memory.h"
 
@@ -10,10 +11,9 @@ std::vector<ProgramMapsPlace> program_maps_places(const Pipelines& pipelines) {
   std::vector<ProgramMapsPlace> all;
   const std::vector<u32>& image = pipelines.image();
   for (u32 p = 0; p < pipelines.settings().size(); ++p) {
-    const u32 stages = image[image[XG_IMAGE_TABLE_AT] + p * XG_PIPELINE_WORDS];
     for (u32 s = 0; s < pipelines.settings()[p].stages.size(); ++s) {
       if (!traits_of(pipelines.settings()[p].stages[s]).programs) continue;
-      const u32 kind = image[stages + s * 2], body = image[stages + s * 2 + 1];
+      const u32 stage = stage_words_at(image, p, s), kind = image[stage], body = image[stage + 1];
       const u32 tables = image[body + XG_PROGRAM_BODY_TABLES], state = image[body + XG_PROGRAM_BODY_STATE];
       const u32* const head = &image[tables];
       ProgramMapsPlace place{

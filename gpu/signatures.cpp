@@ -69,23 +69,21 @@ bool has_variables(const Step& step) {
 template <class Visit>
 void each_step(const Signature& signature, const Visit& visit) {
   std::for_each(signature.payload.begin(), signature.payload.end(), visit);
-  if (!signature.dns) return;
-  for (const NameIs& name : signature.dns->names) std::for_each(name.steps.begin(), name.steps.end(), visit);
+  for (const NameIs& name : names_of(signature)) std::for_each(name.steps.begin(), name.steps.end(), visit);
 }
 
 // Each sentence's end is said of a rule.
 constexpr const char* kTooManySteps = "has more than 64 steps: use fewer contents and tests";
 constexpr const char* kTooManyNames =
-    "asks more than 8 times for the name, its size, its sets or the operation of a DNS message: ask less "
-    "often";
+    "asks more than 8 times for the name, its size, its sets or the operation of a message: ask less often";
 constexpr const char* kNamesVary = "has variables of a name";
 
-bool is_asked_too_often(const std::vector<NameIs>& names) {
+bool is_asked_too_often(std::span<const NameIs> names) {
   return names.size() > kMostNames || std::any_of(names.begin(), names.end(), [](const NameIs& name) {
            return name.sizes.size() > kMostNames || name.sets.size() > kMostNames;
          });
 }
-bool have_variables(const std::vector<NameIs>& names) {
+bool have_variables(std::span<const NameIs> names) {
   return std::any_of(names.begin(), names.end(), [](const NameIs& name) {
     return std::any_of(name.steps.begin(), name.steps.end(), has_variables);
   });
@@ -94,7 +92,7 @@ bool have_variables(const std::vector<NameIs>& names) {
 bool has_its_fast_pattern(const Signature& signature) {
   if (!signature.fast_pattern) return true;
   const FastPattern& pattern = *signature.fast_pattern;
-  if (pattern.buffer > (signature.dns ? signature.dns->names.size() : 0)) return false;
+  if (pattern.buffer > names_of(signature).size()) return false;
   const auto& steps = searched_steps(signature);
   if (pattern.step >= steps.size()) return false;
   const auto* const content = std::get_if<Content>(&steps[pattern.step]);
@@ -124,15 +122,114 @@ u32 turn_of(Action action) {
   }
 }
 
+std::span<const NameIs> names_of(const Signature& signature) {
+  if (signature.dns) return signature.dns->names;
+  if (signature.hello) return signature.hello->names;
+  return {};
+}
+
 const std::vector<Step>& searched_steps(const Signature& signature) {
   const u32 buffer = signature.fast_pattern->buffer;
-  return buffer == 0 ? signature.payload : signature.dns->names[buffer - 1].steps;
+  return buffer == 0 ? signature.payload : names_of(signature)[buffer - 1].steps;
 }
 
 const Content* found_by(const Signature& signature) {
   if (!signature.fast_pattern) return nullptr;
   const auto& content = std::get<Content>(searched_steps(signature)[signature.fast_pattern->step]);
   return content.negated ? nullptr : &content;
+}
+
+namespace {
+
+bool counts_from_start(const Content& one) {
+  return !one.relative() && (one.depth || one.offset.variable || one.offset.constant != 0);
+}
+bool counts_from_start(const ByteTest&) { return true; }
+bool counts_from_start(const ByteJump&) { return true; }
+bool counts_from_start(const ByteExtract&) { return true; }
+bool counts_from_start(const ByteMath&) { return true; }
+bool counts_from_start(const DataAt&) { return true; }
+// What may begin at any byte may begin at the first one.
+bool counts_from_start(const Regex& one) { return (one.first & ~one.again).any(); }
+bool counts_from_start(const Expression&) { return true; }
+
+bool is_relative(const Content& one) { return one.relative(); }
+bool is_relative(const ByteTest& one) { return one.number.relative; }
+bool is_relative(const ByteJump& one) { return one.number.relative && one.from != ByteJump::From::start; }
+bool is_relative(const ByteExtract& one) { return one.number.relative; }
+bool is_relative(const ByteMath& one) { return one.number.relative; }
+template <class Other>
+bool is_relative(const Other& one) {
+  return one.relative;
+}
+
+// What moves the position when it matches.
+bool moves(const Content& one) { return !one.negated; }
+bool moves(const ByteJump&) { return true; }
+bool moves(const ByteExtract&) { return true; }
+bool moves(const ByteMath&) { return true; }
+template <class Other>
+bool moves(const Other&) {
+  return false;
+}
+
+bool is_negated(const Content& one) { return one.negated; }
+bool is_negated(const Regex& one) { return one.negated; }
+bool is_negated(const Expression& one) { return one.negated; }
+template <class Other>
+bool is_negated(const Other&) {
+  return false;
+}
+
+// Of a step that matches by where what is there ends: a stream goes on.
+const char* asks_for_end(const Step& step) {
+  const auto* const content = std::get_if<Content>(&step);
+  if (content != nullptr && content->ends) return "asks for the end of a stream (endswith)";
+  const auto* const jump = std::get_if<ByteJump>(&step);
+  if (jump != nullptr && jump->from == ByteJump::From::end)
+    return "asks for the end of a stream (byte_jump with from_end)";
+  const auto* const data = std::get_if<DataAt>(&step);
+  if (data != nullptr && data->negated) return "asks where a stream ends (isdataat with !)";
+  const auto* const regex = std::get_if<Regex>(&step);
+  if (regex != nullptr && (regex->empty_at_end || (regex->last_at_end & ~regex->last).any()))
+    return "asks for the end of a stream ($ in pcre)";
+  if (std::holds_alternative<Expression>(step))
+    return "has an expression that no device decides, and a stream is on devices alone";
+  return nullptr;
+}
+
+}  // namespace
+
+bool from_start(const Signature& signature) {
+  bool is_somewhere = false;  // the position is not the start's
+  for (const Step& step : signature.payload) {
+    const bool relative = std::visit([](const auto& one) { return is_relative(one); }, step);
+    if (relative ? !is_somewhere : std::visit([](const auto& one) { return counts_from_start(one); }, step))
+      return true;
+    is_somewhere = is_somewhere || std::visit([](const auto& one) { return moves(one); }, step);
+  }
+  return false;
+}
+
+bool negates(const Signature& signature) {
+  return std::any_of(signature.payload.begin(), signature.payload.end(), [](const Step& step) {
+    return std::visit([](const auto& one) { return is_negated(one); }, step);
+  });
+}
+
+std::optional<std::string> not_of_streams(const Signature& signature) {
+  if (signature.header.protocols != std::bitset<256>().set(6)) return "is not for TCP alone";
+  if (signature.dns) return "asks of DNS messages";
+  if (signature.hello) {
+    if (!signature.payload.empty()) return "asks for the stream's contents beside those of its ClientHello";
+    return std::nullopt;
+  }
+  const Content* const fast = found_by(signature);
+  if (fast == nullptr || signature.fast_pattern->buffer != 0)
+    return "has no content that has to be there, by which a stream's rules are found";
+  for (const Step& step : signature.payload)
+    if (const char* const why = asks_for_end(step)) return why;
+  return std::nullopt;
 }
 
 std::optional<std::string> beyond_bounds(const Signature& signature) {
@@ -150,12 +247,14 @@ std::optional<std::string> beyond_bounds(const Signature& signature) {
   if (tried_again > kMostTriedAgain)
     return "has more than 32 contents that others are relative to: use fewer";
   if (!possible) return "has a step with a length, a mask, a variable or an automaton that no device takes";
-  if (signature.dns) {
-    if (is_asked_too_often(signature.dns->names) || signature.dns->operations.size() > kMostNames)
-      return kTooManyNames;
-    if (have_variables(signature.dns->names)) return kNamesVary;
-  }
+  const auto names = names_of(signature);
+  if (is_asked_too_often(names) || (signature.dns && signature.dns->operations.size() > kMostNames))
+    return kTooManyNames;
+  if (have_variables(names)) return kNamesVary;
+  if (signature.hello && (signature.dns || names.empty() || signature.where != Where::stream))
+    return "asks of a ClientHello, and not of a stream's alone";
   if (!has_its_fast_pattern(signature)) return "has a fast pattern that is in none of its contents";
+  if (signature.where != Where::packet) return not_of_streams(signature);
   return std::nullopt;
 }
 

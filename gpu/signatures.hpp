@@ -27,6 +27,7 @@
 #include <bitset>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -351,6 +352,43 @@ struct Dns {
   bool operator==(const Dns&) const = default;
 };
 
+// ---- streams --------------------------------------------------------------------------------------------
+//
+// What one side of a TCP connection says is one text, whose bytes count from the one behind its SYN, from 0
+// on. Its blocks are of W bytes each (SignaturesSettings::streams.window): block k is bytes kW up to (k+1)W.
+// For a position e, at which the byte e-1 is the last one that is there, the text that a rule sees, T(e),
+// begins with the block in front of the one that e-1 is of, and ends in front of e: it has more than W bytes
+// and 2W at most, or all that there are.
+//
+// A rule holds at e where its fast pattern's content is in T(e) and all of its steps match T(e) as they would
+// a payload; a rule whose steps count from the payload's start (from_start()) only while T(e) begins at
+// byte 0 of a stream that has had no gap. Steps that are `negated` contents or expressions are not asked at
+// first: so what holds at e holds at each later position that T() begins at the same byte for, and there is a
+// first position in each such part of the stream. At that one they are asked, of T() there, once.
+//
+// A rule fires with the packet by which the stream comes to be whole up to such a first position. So neither
+// how it is cut into segments nor their order, nor batches, matter to what fires, but for the bounds: of a
+// packet's work, and of the fast patterns that stand in T(e) (settings.hpp).
+enum class Where : u8 { packet, stream, both };
+
+// ---- TLS ------------------------------------------------------------------------------------------------
+//
+// What a client says first where it begins a TLS connection: its ClientHello (RFC 8446, 4.1.2). Its side of
+// the stream begins with records of major version 3 that are handshakes, and perhaps others that are alerts
+// or change a cipher, which are not looked at. The handshakes' bytes, one behind the other, begin with a
+// message of type 1, that is the hello. It is read with the packet by which the stream comes to be whole up
+// to its last byte, once in a connection. Where a stream has had a gap there is none.
+//
+// The server's name is in the first of its extensions that is a server_name (RFC 6066, 3): the first entry,
+// if that is a host_name of 1 to kMostServerName bytes, up to the first byte that is 0, as Suricata has it
+// (so it may be empty). A hello whose parts contradict each other's lengths in front of that has none.
+inline constexpr u32 kMostServerName = 255;
+
+struct Hello {
+  std::vector<NameIs> names;  // all of them match the server's name; at least one
+  bool operator==(const Hello&) const = default;
+};
+
 // The content that is looked for first, in the payloads or names of all packets: a step, and its bytes that
 // are.
 struct FastPattern {
@@ -367,9 +405,11 @@ struct Signature {
   std::vector<Condition> conditions;
   std::vector<Step> payload;
   std::optional<FastPattern> fast_pattern;
+  Where where = Where::packet;  // what its payload's steps match: packets' payloads, streams, or either
   // It asks for addresses, ports and protocols alone: Suricata alerts once a flow and direction.
   bool once_a_flow = false;
-  std::optional<Dns> dns{};  // of a DNS message that it is; nothing: it need not be one
+  std::optional<Dns> dns{};      // of a DNS message that it is; nothing: it need not be one
+  std::optional<Hello> hello{};  // of a stream's ClientHello, and nothing of the stream itself
   bool operator==(const Signature&) const = default;
 };
 
@@ -382,11 +422,20 @@ struct HostPart {
   bool operator==(const HostPart&) const = default;
 };
 
+// What it asks of the names of a DNS message or a ClientHello.
+std::span<const NameIs> names_of(const Signature& signature);
 // The steps that its fast pattern is one of: there is one.
 const std::vector<Step>& searched_steps(const Signature& signature);
 // The content that its fast pattern is of, where that has to be in a payload or name for it to match;
 // nullptr: there is none, or it is one that may not be there.
 const Content* found_by(const Signature& signature);
+
+// Whether what its payload's steps match hangs on where the payload begins.
+bool from_start(const Signature& signature);
+// Whether it has steps that match where something is not.
+bool negates(const Signature& signature);
+// Why it cannot be looked for in streams, as a sentence's end; nothing: it can.
+std::optional<std::string> not_of_streams(const Signature& signature);
 
 // What of it is beyond the bounds of signatures, as a sentence's end; nothing: it is within them.
 std::optional<std::string> beyond_bounds(const Signature& signature);

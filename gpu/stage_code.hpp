@@ -26,9 +26,12 @@ struct Placed {
   u32 body = 0;
   u64 entries = 0;  // of its table, if it has one
   u32 own = 0;      // end of the words of the body that say which table it is, 0: all do
-  // Words that each entry has behind the sets: kRecordWords of the settings, where they have it.
+  // Words that each entry has behind the sets: kRecordWords or record_words() of the settings, where they
+  // have one.
   u32 record = 0;
   u32 behind = 0;  // with asks_behind: the word that is told of the stages behind (XG_BEHIND_SENDS)
+  // Of a stage that inspects packets and has a table in front: the body of the part that inspects.
+  u32 inspects = 0;
   bool operator==(const Placed&) const = default;
 };
 

@@ -548,18 +548,29 @@ bool matches(const sig::Signature& signature, const SignaturePacket& packet) {
   return matches(signature, packet, work);
 }
 
-bool matches(const sig::Signature& signature, const SignaturePacket& packet, u64& work) {
+bool applies(const sig::Signature& signature, const SignaturePacket& packet) {
   if (!packet.judged || !header_matches(signature.header, packet)) return false;
   for (const auto& condition : signature.conditions)
     if (!condition_matches(condition, packet)) return false;
   if (signature.dns && !asks_for(*signature.dns, packet.dns)) return false;
-  if (!signature.payload.empty()) {
-    if (packet.payload.empty()) return false;
-    Inspection inspection(signature, packet.payload);
-    const bool holds = inspection.matches_from(0);
-    work += inspection.work();
-    if (!holds) return false;
-  }
+  return signature.payload.empty() || !packet.payload.empty();
+}
+
+bool is_in(const sig::Signature& signature, std::span<const u8> text, u64& work) {
+  Inspection inspection(signature, text);
+  const bool holds = inspection.matches_from(0);
+  work += inspection.work();
+  return holds;
+}
+
+bool is_named(const sig::Hello& wanted, const std::string& name, u64& work) {
+  return std::all_of(wanted.names.begin(), wanted.names.end(),
+                     [&](const sig::NameIs& one) { return name_matches(one, name, work); });
+}
+
+bool matches(const sig::Signature& signature, const SignaturePacket& packet, u64& work) {
+  if (!applies(signature, packet)) return false;
+  if (!signature.payload.empty() && !is_in(signature, packet.payload, work)) return false;
   return !signature.dns || signature.dns->names.empty() || names_match(*signature.dns, *packet.dns, work);
 }
 

@@ -77,6 +77,14 @@ bool matches(const signatures::Signature& signature, const SignaturePacket& pack
 // cost 1. A set that a name is looked up in costs 1, and 1 for each 16 bytes of the name or part of them.
 bool matches(const signatures::Signature& signature, const SignaturePacket& packet, u64& work);
 
+// Whether it is for such packets at all, whatever they say.
+bool applies(const signatures::Signature& signature, const SignaturePacket& packet);
+// Whether a text, or a payload, has what its payload's steps look for. Adds to `work`, as above.
+bool is_in(const signatures::Signature& signature, std::span<const u8> text, u64& work);
+
+// Whether a server's name is what is asked for. Adds to `work`, as above.
+bool is_named(const signatures::Hello& wanted, const std::string& name, u64& work);
+
 // Whether an expression, negated or not, is in what it is looked for in. Adds to `work` what its bytes cost.
 bool is_in(const signatures::Regex& regex, std::span<const u8> subject, u64& work);
 

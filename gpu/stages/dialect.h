@@ -34,6 +34,7 @@
  * XG_LOWEST_BIT(x)               number of the lowest set bit; x is not 0
  * XG_BITS_SET(x)                 how many bits are set
  * XG_QUAD(a, b, c, d)            an xg_quad: four words that are stored in one piece
+ * XG_FOUR_OF(quad, words)        puts an xg_quad's words into an array of four
  * XG_UNALIGNED(handle, i, shift) the four bytes that stand `shift` bytes, 0 to 3, behind handle.v[i]
  *
  * XG_AVX2                        of C++ for x86-64 alone: in the place of XG_SELDOM, a function that takes
@@ -82,6 +83,13 @@
 #define XG_ROLLED
 #define xg_quad uvec4
 #define XG_QUAD(a, b, c, d) uvec4((a), (b), (c), (d))
+#define XG_FOUR_OF(quad, words) \
+  {                             \
+    (words)[0] = (quad).x;      \
+    (words)[1] = (quad).y;      \
+    (words)[2] = (quad).z;      \
+    (words)[3] = (quad).w;      \
+  }
 
 #else
 
@@ -195,6 +203,13 @@ struct __attribute__((__may_alias__, __aligned__(16))) xg_quad {
   u32 a, b, c, d;
 };
 #define XG_QUAD(w0, w1, w2, w3) (xg_quad{(w0), (w1), (w2), (w3)})
+#define XG_FOUR_OF(quad, words) \
+  {                             \
+    (words)[0] = (quad).a;      \
+    (words)[1] = (quad).b;      \
+    (words)[2] = (quad).c;      \
+    (words)[3] = (quad).d;      \
+  }
 
 #endif
 

@@ -40,7 +40,10 @@
 #define XG_PIPELINE_UNDECIDED 3u
 #define XG_PIPELINE_PAYLOAD 5u
 #define XG_PIPELINE_INNER 6u
-#define XG_PIPELINE_WORDS 7u
+/* Position of a stage that has two places, one behind the other: with a table, and to inspect; ~0: none. Each
+ * stage behind it has one number less than its place. */
+#define XG_PIPELINE_TWICE 7u
+#define XG_PIPELINE_WORDS 8u
 /* Of a packet whose pipeline has it, so many bytes are read for the headers inside of its tunnel. */
 #define XG_INNER_REACH 512u
 

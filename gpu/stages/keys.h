@@ -57,4 +57,47 @@ XG_FN void xg_flow_touch(xg_view p, XG_INOUT(xg_touch) t) {
   t.key[9] = p.family | p.protocol << 8;
 }
 
+/* The ids of a frame's one or two VLAN tags; 0 stands for none. */
+XG_FN u32 xg_vlans(xg_view p) {
+  if ((p.flags & XG_PKT_VLAN) == 0u || !xg_inside(p, 14u, 4u)) return 0u;
+  u32 ids = xg_view16(p, 14u) & 0xfffu;
+  u32 next = xg_view16(p, 16u);
+  if ((next == 0x8100u || next == 0x88a8u || next == 0x9100u) && xg_inside(p, 18u, 2u))
+    ids |= (xg_view16(p, 18u) & 0xfffu) << 12;
+  return ids;
+}
+
+/* An IPv6 address that stands for an IPv4 one, which is none on the wire (RFC 4291 2.5.5.2). */
+XG_FN bool xg_mapped(u32 family, u32 a, u32 b, u32 c) {
+  return family == 6u && (a | b) == 0u && c == 0xffff0000u;
+}
+
+/* The key of a connection, the same for both directions, and which one it is: in bit 0 of the touch's facts.
+ * False: the addresses are none. */
+XG_FN bool xg_connection_key(u32 protocol, u32 src_port, u32 dst_port, xg_view p, XG_INOUT(xg_touch) t) {
+  bool upper = false; /* the source is */
+  bool decided = false;
+  for (u32 i = 0u; i < 4u; i++) {
+    if (!decided && p.src[i] != p.dst[i]) {
+      decided = true;
+      upper = p.src[i] > p.dst[i];
+    }
+  }
+  if (!decided) upper = src_port > dst_port;
+  if (xg_mapped(p.family, p.src[0], p.src[1], p.src[2]) || xg_mapped(p.family, p.dst[0], p.dst[1], p.dst[2]))
+    return false;
+  bool v4 = p.family == 4u;
+  for (u32 i = 0u; i < 4u; i++) {
+    u32 mapped = i == 2u ? 0xffff0000u : 0u;
+    u32 from = v4 ? (i == 3u ? p.src[0] : mapped) : p.src[i];
+    u32 to = v4 ? (i == 3u ? p.dst[0] : mapped) : p.dst[i];
+    t.key[i] = upper ? to : from;
+    t.key[4u + i] = upper ? from : to;
+  }
+  t.key[8] = upper ? dst_port | (src_port << 16) : src_port | (dst_port << 16);
+  t.key[9] = protocol | (xg_vlans(p) << 8);
+  t.facts |= upper ? 1u : 0u;
+  return true;
+}
+
 #endif

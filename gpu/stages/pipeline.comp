@@ -10,9 +10,9 @@
 //            in their order; those of different sets do not wait for each other.
 //   KIND 3   inspects those that wait for it (gpu/stages/inspection.h): a workgroup a packet
 //
-// With XG_PROGRAMS_HAVE_RUN for pipelines with the stage `program`, whose programs have been run
-// (gpu/stages/program/program.comp): KIND 2 takes packets through some rounds, and is called once more for
-// others.
+// KIND 2 takes packets through some rounds, and may be called once more for others: what takes a shader of its
+// own comes between (gpu/stages/signatures/streams.comp). With XG_PROGRAMS_HAVE_RUN for pipelines with the
+// stage `program`, whose programs have been run (gpu/stages/program/program.comp).
 #version 460
 #define XG_GLSL 1
 #extension GL_GOOGLE_include_directive : require
@@ -39,24 +39,18 @@ layout(push_constant, scalar) uniform Arguments {
   u32 begin;  // KIND 2 and 3: packets begin..end - 1
   u32 end;
   xg_state inspections;  // KIND 3: XG_INSPECTION_WORDS a workgroup
-#ifdef XG_PROGRAMS_HAVE_RUN
-  xg_words programs;  // a packet's word: what came of the programs that change no map
-  u32 first_round;    // KIND 2: rounds first_round..end_round - 1
+  xg_words programs;     // with programs, a packet's word: what came of those that change no map
+  u32 first_round;       // KIND 2: rounds first_round..end_round - 1
   u32 end_round;
-#endif
 };
 
 #ifdef XG_PROGRAMS_HAVE_RUN
 // What came of the program that a packet waited for stands above its position.
 #define POSITION(mark) (((mark)&0xffffu) - 1u)
-#define FIRST_ROUND first_round
-#define END_ROUND end_round
 u32 xg_program_outcomes(u32 packet) { return programs.v[packet]; }
 u32 xg_program_answer(u32 packet) { return marks.v[packet] >> 16; }
 #else
 #define POSITION(mark) ((mark)-1u)
-#define FIRST_ROUND 0u
-#define END_ROUND batch.image.v[XG_IMAGE_ROUNDS_AT]
 #endif
 
 #if KIND == 0
@@ -81,7 +75,7 @@ void main() {
     xg_set_out(batch, seen, way, r);
   }
   marks.v[i] = way.kind != 0u ? way.position + 1u : 0u;
-  if (way.kind == 0u || way.kind >= XG_KIND_INSPECTS) batch.results.v[i] = r;
+  batch.results.v[i] = r;
 }
 
 #elif KIND == 3
@@ -114,39 +108,13 @@ void main() {
 
 #else
 
-// Sets are told apart by so many groups: packets whose sets share one are applied by one invocation, too.
-#define GROUPS 256u
-#define GROUP_WORDS (INVOCATIONS / 32u)
-
-shared xg_touch touches[INVOCATIONS];
 shared u32 kinds[INVOCATIONS];
-shared u32 bodies[INVOCATIONS];
-shared u32 outcomes[INVOCATIONS];
-shared u32 members[GROUPS * GROUP_WORDS];  // one bit a packet; 0 between rounds
-
-// Whether packet `mine` is the first of the group whose words begin at `at`.
-bool is_first(u32 at, u32 mine) {
-  for (u32 word = 0u; word < mine / 32u; word++)
-    if (members[at + word] != 0u) return false;
-  return (members[at + mine / 32u] & ((1u << (mine & 31u)) - 1u)) == 0u;
-}
-
-void apply_all(u32 at) {
-  for (u32 word = 0u; word < GROUP_WORDS; word++) {
-    for (u32 left = members[at + word]; left != 0u; left &= left - 1u) {
-      u32 packet = word * 32u + XG_LOWEST_BIT(left);
-      outcomes[packet] = xg_stage_apply(batch, kinds[packet], bodies[packet], touches[packet]);
-    }
-    members[at + word] = 0u;
-  }
-}
+#define APPLY(packet) xg_stage_apply(batch, kinds[packet], bodies[packet], touches[packet])
+#include "gpu/stages/turns.glsl"
 
 void main() {
   u32 mine = gl_LocalInvocationID.x;
-  u32 rounds = END_ROUND;
-  for (u32 word = mine; word < GROUPS * GROUP_WORDS; word += INVOCATIONS) members[word] = 0u;
-  memoryBarrierShared();
-  barrier();
+  begin_turns(mine);
   for (u32 first = begin; first < end; first += INVOCATIONS) {
     u32 i = first + mine;
     u32 mark = i < end ? marks.v[i] : 0u;
@@ -158,11 +126,9 @@ void main() {
       xg_look_inside(batch, seen);
       way.position = POSITION(mark);
       xg_resume(batch, seen, way);
-#ifdef XG_PROGRAMS_HAVE_RUN
-      if (first_round != 0u) r = batch.results.v[i];
-#endif
+      r = batch.results.v[i];
     }
-    for (u32 number = FIRST_ROUND; number < rounds; number++) {
+    for (u32 number = first_round; number < end_round; number++) {
       bool here = false;
       bool tracked = false;
       u32 group = 0u;
@@ -173,17 +139,10 @@ void main() {
         bodies[mine] = way.body;
         outcomes[mine] = touches[mine].facts;
         tracked = touches[mine].tag != XG_UNTRACKED;
-        group = ((touches[mine].set ^ way.body) & (GROUPS - 1u)) * GROUP_WORDS;
-        if (tracked) atomicOr(members[group + mine / 32u], 1u << (mine & 31u));
+        group = group_of(mine);
+        if (tracked) join(group, mine);
       }
-      memoryBarrierShared();
-      barrier();
-      if (tracked) tracked = is_first(group, mine);
-      // apply_all clears what the others look at.
-      barrier();
-      if (tracked) apply_all(group);
-      memoryBarrier();
-      barrier();
+      take_turns(group, mine, tracked);
       if (here) xg_settle(batch, seen, outcomes[mine], way, r);
     }
     if (mark == 0u) continue;

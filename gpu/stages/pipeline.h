@@ -14,7 +14,8 @@
 /* Ends a packet's way by the action of the stage that it stands at. A packet that a table has let go on is
  * not the last of its flow that the table is to see: only a drop holds for those that follow. */
 XG_FN void xg_end(xg_batch b, u32 pipeline, u32 action, XG_INOUT(xg_way) way, XG_INOUT(xg_result) r) {
-  r.verdict = action | ((way.position + 1u) << 8);
+  u32 number = way.position + (way.position > b.image.v[pipeline + XG_PIPELINE_TWICE] ? 0u : 1u);
+  r.verdict = action | (number << 8);
   way.kind = 0u;
   if (way.position > b.image.v[pipeline + 2u] && XG_VERDICT_ACTION(action) != XG_DROP) {
     r.flags &= ~(XG_RES_CACHE | 0xffff0000u);

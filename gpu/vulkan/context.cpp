@@ -41,9 +41,6 @@ constexpr u32 kRunAlone[] = {
 constexpr u32 kRunInOrder[] = {
 #include "program_1_spirv.inc"
 };
-constexpr u32 kSettle[] = {
-#include "program_settle_spirv.inc"
-};
 constexpr u32 kPatches[] = {
 #include "program_patches_spirv.inc"
 };
@@ -53,7 +50,24 @@ constexpr u32 kEvents[] = {
 #else
 // No stage runs a program, and none of these is built.
 constexpr std::span<const u32> kToldDecide, kToldBegin, kToldTables, kToldInspect, kRunAlone, kRunInOrder,
-    kSettle, kPatches, kEvents;
+    kPatches, kEvents;
+#endif
+#ifdef XDPGPU_VULKAN_STREAMS
+constexpr u32 kStreams[] = {
+#include "streams_0_spirv.inc"
+};
+constexpr u32 kSoftwareStreams[] = {
+#include "streams_1_spirv.inc"
+};
+#else
+constexpr std::span<const u32> kStreams, kSoftwareStreams;
+#endif
+#if defined(XDPGPU_VULKAN_PROGRAMS) || defined(XDPGPU_VULKAN_STREAMS)
+constexpr u32 kSettle[] = {
+#include "settle_spirv.inc"
+};
+#else
+constexpr std::span<const u32> kSettle;
 #endif
 static_assert(kDecide[0] == 0x07230203 && kBegin[0] == 0x07230203 && kTables[0] == 0x07230203 &&
                   kInspect[0] == 0x07230203,
@@ -62,7 +76,12 @@ static_assert(kDecide[0] == 0x07230203 && kBegin[0] == 0x07230203 && kTables[0] 
 // In the order of Context::Entry.
 constexpr std::array<std::span<const u32>, kEntries> kShaders{
     kDecide,      kBegin,    kTables,     kInspect, kToldDecide, kToldBegin, kToldTables,
-    kToldInspect, kRunAlone, kRunInOrder, kSettle,  kPatches,    kEvents};
+    kToldInspect, kRunAlone, kRunInOrder, kPatches, kEvents,     kStreams,   kSettle};
+
+std::span<const u32> shader_of(Entry entry, bool software) {
+  if (entry == Entry::streams && software) return kSoftwareStreams;
+  return kShaders[static_cast<u32>(entry)];
+}
 
 bool has_extension(vk::PhysicalDevice device, const char* name, const Dispatch& d) {
   const auto extensions = device.enumerateDeviceExtensionProperties(nullptr, d);
@@ -321,7 +340,7 @@ Result<void> Context::build(Entry entry) {
   const u32 number = static_cast<u32>(entry);
   if (pipelines_[number]) return {};
   const Dispatch& d = dispatch();
-  const std::span<const u32> words = kShaders[number];
+  const std::span<const u32> words = shader_of(entry, candidate().info.software);
   auto shader = checked("loading the stages",
                         device_->createShaderModuleUnique(
                             vk::ShaderModuleCreateInfo({}, words.size_bytes(), words.data()), nullptr, d));

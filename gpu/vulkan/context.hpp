@@ -61,9 +61,8 @@ struct Arguments {
   vk::DeviceAddress marks;
   u32 begin, end;
   vk::DeviceAddress inspections;  // words for each packet that is inspected at a time
-  // Of pipelines that run programs alone.
-  vk::DeviceAddress programs;  // a word a packet: what came of those that change no map
-  u32 first_round, end_round;  // the rounds of tables that packets are taken through
+  vk::DeviceAddress programs;     // of programs, a word a packet: what came of those that change no map
+  u32 first_round, end_round;     // the rounds of tables that packets are taken through
 };
 
 // The push constants of what runs programs (gpu/stages/program/program.comp).
@@ -96,10 +95,11 @@ struct RecordArguments {
 };
 
 // The shaders (gpu/stages/pipeline.comp): what decides a batch; what brings it to its first tables; what
-// takes it through them; what inspects those that wait for it. Each once more, for pipelines that run
+// takes it through them; and what inspects those that wait for it. Each once more, for pipelines that run
 // programs, of which they are told what came; what runs these, those that change no map, and those of a
-// table, in order; what settles with the packets of the second kind, which no other table's shader is needed
-// for; and what brings to the host the patches of changed packets, and what programs put out.
+// table, in order; what brings to the host the patches of changed packets, and what programs put out; what
+// follows streams, in tables, too; and what settles with the packets whose turn at a table was another
+// shader's than the tables'.
 enum class Entry : u32 {
   decide,
   begin,
@@ -111,11 +111,12 @@ enum class Entry : u32 {
   told_inspect,
   run_alone,
   run_in_order,
-  settle,
   patches,
-  events
+  events,
+  streams,
+  settle
 };
-inline constexpr u32 kEntries = 13;
+inline constexpr u32 kEntries = 14;
 // Of the first four.
 constexpr Entry entry_of(Entry entry, bool told) {
   return told ? static_cast<Entry>(static_cast<u32>(entry) + 4) : entry;

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "gpu/abilities.hpp"
+#include "gpu/image_words.hpp"
 #include "gpu/pipelines.hpp"
 #include "gpu/stages/program_body.h"
 #include "gpu/stages/stages.hpp"
@@ -26,15 +27,32 @@ std::vector<DeviceInfo> none(std::string reason) {
   return {info};
 }
 
+// Three blocks may have to be inspected with one packet, in so many turns of loops as llvmpipe has.
+constexpr u32 kMostSoftwareWindow = 4096;
+u32 window_of(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) {
+        if constexpr (requires { what.inspect.window; }) return what.streams != 0 ? what.inspect.window : 0;
+        return 0u;
+      },
+      stage);
+}
+
 // Software ends what takes too many turns, and would miss what stands behind.
 Result<void> check_work(const Pipelines& pipelines) {
   for (const PipelineSettings& pipeline : pipelines.settings())
-    for (const StageSettings& stage : pipeline.stages)
+    for (const StageSettings& stage : pipeline.stages) {
       if (const u32 work = work_of(stage); work > kMostSoftwareWork)
         return tl::unexpected(fmt::format(
             "software Vulkan takes a \"work\" of {} at most, and stage {} of pipeline \"{}\" has {}: "
             "lower it, or use another device, such as cpu",
             kMostSoftwareWork, stage_name(stage), pipeline.name, work));
+      if (const u32 window = window_of(stage); window > kMostSoftwareWindow)
+        return tl::unexpected(fmt::format(
+            "software Vulkan takes a \"window\" of {} bytes at most, and stage {} of pipeline \"{}\" has {}: "
+            "lower it, or use another device, such as cpu",
+            kMostSoftwareWindow, stage_name(stage), pipeline.name, window));
+    }
   return {};
 }
 
@@ -54,6 +72,11 @@ const programs::Map* too_long_for_software(const programs::Program& program) {
   return nullptr;
 }
 
+void sort_unique(std::vector<u32>& numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
+
 Result<Programs> programs_of(const Pipelines& pipelines, bool software) {
   Programs all;
   const std::vector<u32>& image = pipelines.image();
@@ -61,13 +84,10 @@ Result<Programs> programs_of(const Pipelines& pipelines, bool software) {
     const PipelineSettings& pipeline = pipelines.settings()[p];
     u32 alone = 0, steps_alone = 0;
     for (std::size_t s = 0; s < pipeline.stages.size(); s++) {
-      const u32 stage = image[image[XG_IMAGE_TABLE_AT] + p * XG_PIPELINE_WORDS] + 2 * static_cast<u32>(s);
+      const u32 stage = stage_words_at(image, p, s);
       const u32 kind = image[stage], body = image[stage + 1];
       const auto program = program_of(pipeline.stages[s]);
-      if (!program) {
-        all.other_tables |= (kind & XG_KIND_STATEFUL) != 0;
-        continue;
-      }
+      if (!program) continue;
       if (const programs::Map* const map = software ? too_long_for_software(*program->program) : nullptr)
         return tl::unexpected(fmt::format(
             "software Vulkan takes keys of {} bytes, of prefixes {}, and values of {}, and the map {} of the "
@@ -96,9 +116,28 @@ Result<Programs> programs_of(const Pipelines& pipelines, bool software) {
                       kMostProgramsAlone, pipeline.name, alone));
     all.alone_steps = std::max(all.alone_steps, steps_alone);
   }
-  std::sort(all.rounds.begin(), all.rounds.end());
-  all.rounds.erase(std::unique(all.rounds.begin(), all.rounds.end()), all.rounds.end());
+  sort_unique(all.rounds);
   return all;
+}
+
+// The rounds of the tables that shaders of their own bring packets through, beside those of programs.
+std::vector<u32> stream_rounds_of(const Pipelines& pipelines, bool& other_tables) {
+  std::vector<u32> rounds;
+  const std::vector<u32>& image = pipelines.image();
+  for (std::size_t p = 0; p < pipelines.settings().size(); p++) {
+    const auto& stages = pipelines.settings()[p].stages;
+    for (std::size_t s = 0; s < stages.size(); s++) {
+      const u32 stage = stage_words_at(image, p, s);
+      const u32 kind = image[stage], body = image[stage + 1];
+      if ((kind & XG_KIND_STATEFUL) == 0 || program_of(stages[s])) continue;
+      if (traits_of(stages[s]).inspects)
+        rounds.push_back(image[body + XG_BODY_ROUND]);
+      else
+        other_tables = true;
+    }
+  }
+  sort_unique(rounds);
+  return rounds;
 }
 
 class VulkanDevice final : public Device {
@@ -133,17 +172,20 @@ class VulkanDevice final : public Device {
     if (context.candidate().info.software)
       if (auto possible = check_work(*pipelines); !possible) return possible;
     const bool told = programs->some(), waits = !pipelines->states().empty() || pipelines->inspects();
+    bool other_tables = false;
+    std::vector<u32> stream_rounds = stream_rounds_of(*pipelines, other_tables);
     Result<void> built;
     const auto build = [&](bool needed, Entry entry) {
       if (built && needed) built = context.build(entry);
     };
     build(told && !waits, Entry::told_decide);
     build(waits, entry_of(Entry::begin, told));
-    build(told ? programs->other_tables : !pipelines->states().empty(), entry_of(Entry::tables, told));
+    build(other_tables, entry_of(Entry::tables, told));
+    build(!stream_rounds.empty(), Entry::streams);
     build(pipelines->inspects(), entry_of(Entry::inspect, told));
     build(programs->alone_steps != 0, Entry::run_alone);
     build(!programs->rounds.empty(), Entry::run_in_order);
-    build(!programs->rounds.empty(), Entry::settle);
+    build(!programs->rounds.empty() || !stream_rounds.empty(), Entry::settle);
     build(programs->changes, Entry::patches);
     build(programs->put_out, Entry::events);
     if (built && told) built = make_machines();
@@ -158,7 +200,8 @@ class VulkanDevice final : public Device {
     auto image = device_buffer(context, pipelines->image(), addresses);
     if (!image) return tl::unexpected(image.error());
     return shared_.generations.add(
-        generation, {std::move(pipelines), *std::move(programs), *std::move(image), *std::move(tables)});
+        generation, {std::move(pipelines), *std::move(programs), std::move(stream_rounds), other_tables,
+                     *std::move(image), *std::move(tables)});
   }
   Result<void> read_state(u32 generation, u32 table, u64 first, std::span<u32> words) override {
     if (shared_.context->failed()) return tl::unexpected(why_lost());

@@ -11,6 +11,11 @@ namespace xdpgpu::gpu::vulkan {
 namespace {
 
 constexpr u32 kGroup = 64;  // local_size_x of gpu/stages/pipeline.comp
+
+bool has(const std::vector<u32>& ascending, u32 number) {
+  return std::binary_search(ascending.begin(), ascending.end(), number);
+}
+
 // Packets that a software device takes through its tables in a dispatch. Mesa's llvmpipe ends all loops of an
 // invocation after 65,536 turns in all (LP_MAX_TGSI_LOOP_ITERATIONS), and one invocation may have to apply
 // all of these packets.
@@ -264,27 +269,38 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
       command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader,
                               vk::PipelineStageFlagBits::eComputeShader, {}, in_order, {}, {}, d);
       push();
-      run(command, entry_of(entry, told), a_group_each ? arguments.end - arguments.begin : 1);
+      run(command, entry, a_group_each ? arguments.end - arguments.begin : 1);
     }
   };
-  const u32 at_a_time = context_.candidate().info.software ? kSoftwarePackets : count;
+  const bool software = context_.candidate().info.software;
   if (!loaded.tables.empty()) {
-    // Up to each round that has a program, which is run then, and on from it.
-    const bool others = !told || programs.other_tables;
-    for (const u32 round : programs.rounds) {
+    const auto run_tables = [&] {
+      if (loaded.other_tables)
+        run_in_turn(entry_of(Entry::tables, told), software ? kSoftwarePackets : count, false);
+    };
+    // Up to each round that has a program or follows streams, which have their turn then, and on from it.
+    const u32 rounds = loaded.pipelines->image()[XG_IMAGE_ROUNDS_AT];
+    for (u32 round = 0; round < rounds; round++) {
+      const bool has_programs = has(programs.rounds, round), has_streams = has(loaded.stream_rounds, round);
+      if (!has_programs && !has_streams) continue;
       arguments.end_round = round;
-      if (others && arguments.first_round != round) run_in_turn(Entry::tables, at_a_time, false);
-      running.round = round;
-      running.kind = programs.kind + XG_KIND_STATEFUL;
-      run_programs(command, Entry::run_in_order, running, programs.steps);
+      if (arguments.first_round != round) run_tables();
       arguments.first_round = round;
+      if (has_programs) {
+        running.round = round;
+        running.kind = programs.kind + XG_KIND_STATEFUL;
+        run_programs(command, Entry::run_in_order, running, programs.steps);
+      }
+      if (has_streams) run_in_turn(Entry::streams, software ? 1 : count, false);
+      command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader,
+                              vk::PipelineStageFlagBits::eComputeShader, {}, in_order, {}, {}, d);
       push();
       run(command, Entry::settle, groups);
     }
-    arguments.end_round = loaded.pipelines->image()[XG_IMAGE_ROUNDS_AT];
-    if (others) run_in_turn(Entry::tables, at_a_time, false);
+    arguments.end_round = rounds;
+    run_tables();
   }
-  if (inspects) run_in_turn(Entry::inspect, kInspected, true);
+  if (inspects) run_in_turn(entry_of(Entry::inspect, told), kInspected, true);
   const auto bring = [&](Entry entry, u64 left, u64 records, u32 quads) {
     const RecordArguments bringing{arguments.results, left, records, count};
     command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader,

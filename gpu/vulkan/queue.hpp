@@ -17,9 +17,8 @@ struct Programs {
   u32 alone_steps = 0;      // of those that change no map, a pipeline's together, at most; 0: there are none
   std::vector<u32> rounds;  // of those with a table, ascending
   u32 steps = 0;            // one of them takes, at most
-  bool other_tables = false;  // some other stage has a table
-  bool changes = false;       // some may change its packets
-  bool put_out = false;       // some may put something out
+  bool changes = false;     // some may change its packets
+  bool put_out = false;     // some may put something out
   bool some() const { return alone_steps != 0 || !rounds.empty(); }
 };
 
@@ -27,6 +26,8 @@ struct Programs {
 struct Loaded {
   std::shared_ptr<const Pipelines> pipelines;
   Programs programs;
+  std::vector<u32> stream_rounds;  // of tables that follow streams, ascending
+  bool other_tables = false;       // some table is neither theirs nor a program's
   Buffer image;
   States<Buffer>::Held tables;
 };

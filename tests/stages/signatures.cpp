@@ -10,6 +10,7 @@
 #include "tests/backends/policies.hpp"
 #include "tests/stages/list.hpp"
 #include "tests/stages/random_regex.hpp"
+#include "tests/stages/stream_traffic.hpp"
 
 namespace xdpgpu::tests {
 namespace {
@@ -273,6 +274,18 @@ sig::NameIs random_name_is(Random& random) {
   return name;
 }
 
+// Has the rule found by a content of these, as likely as not.
+void find_by_names(Random& random, const std::vector<sig::NameIs>& names, sig::Signature& rule) {
+  for (u32 n = 0; n < names.size(); n++)
+    for (u32 i = 0; i < names[n].steps.size(); i++) {
+      const auto* const content = std::get_if<sig::Content>(&names[n].steps[i]);
+      if (content == nullptr || (content->negated && !random.one_in(4)) || random.one_in(3)) continue;
+      const auto size = static_cast<u32>(content->bytes.size());
+      const u32 first = random.one_in(4) ? random.below(size) : 0;
+      rule.fast_pattern = sig::FastPattern{i, first, random.between(1, size - first), n + 1};
+    }
+}
+
 sig::Signature random_dns_rule(Random& random, u32 sid) {
   sig::Signature rule = random_rule(random, sid);
   rule.header.protocols.set(17);
@@ -288,14 +301,7 @@ sig::Signature random_dns_rule(Random& random, u32 sid) {
     dns.operations.push_back({static_cast<u8>(random.below(4)), random.one_in(2)});
   for (u32 i = random.one_in(5) ? random.between(2, 3) : random.one_in(5) ? 0 : 1; i != 0; i--)
     dns.names.push_back(random_name_is(random));
-  for (u32 n = 0; n < dns.names.size(); n++)
-    for (u32 i = 0; i < dns.names[n].steps.size(); i++) {
-      const auto* const content = std::get_if<sig::Content>(&dns.names[n].steps[i]);
-      if (content == nullptr || (content->negated && !random.one_in(4)) || random.one_in(3)) continue;
-      const auto size = static_cast<u32>(content->bytes.size());
-      const u32 first = random.one_in(4) ? random.below(size) : 0;
-      rule.fast_pattern = sig::FastPattern{i, first, random.between(1, size - first), n + 1};
-    }
+  find_by_names(random, dns.names, rule);
   rule.dns = std::move(dns);
   return rule;
 }
@@ -526,6 +532,73 @@ std::vector<PipelineSettings> dns_signatures(Random& random) {
   return settings;
 }
 
+// ---- rules for streams -----------------------------------------------------------------------------------
+
+sig::Signature random_stream_rule(Random& random, u32 sid) {
+  for (;;) {
+    sig::Signature rule = random_rule(random, sid);
+    if (rule.action != sig::Action::alert && !random.one_in(4)) rule.action = sig::Action::alert;
+    rule.header.protocols = std::bitset<256>().set(6);
+    rule.header.v4 = rule.header.v6 = true;
+    if (!random.one_in(4)) rule.header.src = rule.header.dst = any_address();
+    if (!random.one_in(6)) rule.conditions.clear();
+    using Way = sig::ConnectionIs::Way;
+    if (random.one_in(2))
+      rule.conditions.push_back(
+          sig::ConnectionIs{random.pick(std::array{Way::any, Way::to_server, Way::to_client}),
+                            random.one_in(2) ? std::nullopt : std::optional(!random.one_in(4))});
+    if (random.one_in(4)) return rule;
+    rule.where = random.one_in(3) ? sig::Where::both : sig::Where::stream;
+    if (random.one_in(4)) {
+      rule.where = sig::Where::stream;
+      rule.payload.clear();
+      rule.fast_pattern.reset();
+      rule.hello.emplace();
+      for (u32 i = random.one_in(5) ? 2 : 1; i != 0; i--) rule.hello->names.push_back(random_name_is(random));
+      find_by_names(random, rule.hello->names, rule);
+    }
+    if (!sig::beyond_bounds(rule)) return rule;
+  }
+}
+
+SignaturesSettings random_streams(Random& random, u32 count) {
+  SignaturesSettings settings = random_signatures(random, count, random_stream_rule);
+  settings.streams = random.pick(std::array<u32, 3>{8, 16, 64});
+  settings.inspect.window = random.pick(std::array<u32, 3>{256, 320, 512});
+  settings.inspect.depth = random.pick(std::array<u32, 4>{256, 3000, 1u << 20, 1u << 20});
+  settings.inspect.midstream = random.one_in(3);
+  settings.inspect.idle_ms = random.pick(std::array<u32, 2>{20'000, 3'600'000});
+  settings.on_gap = random.pick(std::array{gpu::Action::next, gpu::Action::drop, gpu::Action::pass});
+  settings.evict = random.pick(std::array{gpu::TableSettings::Evict::lru, gpu::TableSettings::Evict::refuse,
+                                          gpu::TableSettings::Evict::fifo});
+  return settings;
+}
+
+std::vector<PipelineSettings> stream_signatures() {
+  using Evict = gpu::TableSettings::Evict;
+  Random random(test_seed());
+  std::vector<PipelineSettings> settings;
+  const auto add = [&](std::string name, u32 streams, Evict evict, gpu::Action on_gap) {
+    SignaturesSettings one = random_streams(random, 30);
+    one.streams = streams;
+    one.evict = evict;
+    one.on_gap = on_gap;
+    one.work = 256;
+    settings.push_back({std::move(name), {one}});
+  };
+  add("few", 8, Evict::refuse, gpu::Action::next);
+  add("some", 16, Evict::lru, gpu::Action::drop);
+  gpu::ConntrackSettings connections;
+  connections.loose = true;
+  settings.push_back({"behind connections", {connections, random_streams(random, 20)}});
+  settings.push_back(
+      {"between others", {mostly_next(random), random_streams(random, 10), gpu::L2fwdSettings{}}});
+  settings.push_back({"inside of tunnels", {random_streams(random, 20)}, true});
+  for (const u32 count : {1u, 40u, 200u})
+    settings.push_back({fmt::format("{} rules", count), {random_streams(random, count)}});
+  return settings;
+}
+
 SettingsCase settings() {
   return {
       "Signatures",
@@ -534,14 +607,21 @@ SettingsCase settings() {
              "vars": {"HOME_NET": ["10.0.0.0/8", "2001:db8::/32"], "HTTP_PORTS": [80, 8080],
                       "EXTERNAL_NET": "!$HOME_NET", "SSH_PORTS": 22, "SERVERS": "[192.0.2.1,192.0.2.2]"},
              "classification": "classification.config", "disable": "disable.conf", "enable": "enable.conf",
-             "modify": "modify.conf", "drop": "drop.conf", "threshold": "threshold.config", "work": 1024, "limit": "drop"}]}})",
+             "modify": "modify.conf", "drop": "drop.conf", "threshold": "threshold.config", "work": 1024, "limit": "drop", "streams": 64, "on_gap": "next",
+             "evict": "lru", "inspect": {"depth": "64KB", "window": 256, "midstream": false, "idle": "30s"}}]}})",
       together(
           {each("/pipelines/p/0/rules", {R"(["more.rules"])", R"(["*.rules"])", R"(["ids-[ab].rules"])"}),
            each("/pipelines/p/0/vars", {R"({"HTTP_PORTS": "1024:"})", R"({"HTTP_PORTS": [80, "8000:8080"]})",
                                         R"({"HOME_NET": "any", "EXTERNAL_NET": "any"})"}),
            SettingsValues{{"/pipelines/p/0/vars/SSH_PORTS", R"("22")", "22"},
                           {"/pipelines/p/0/vars/SSH_PORTS", "[22]", "22"}},
-           each("/pipelines/p/0/work", {"256", "2048"}), each("/pipelines/p/0/limit", kStageDefaults)})};
+           each("/pipelines/p/0/work", {"256", "2048"}), each("/pipelines/p/0/limit", kStageDefaults),
+           each("/pipelines/p/0/streams", {"0", "1"}), each("/pipelines/p/0/on_gap", kStageDefaults),
+           each("/pipelines/p/0/evict", kEvict), each("/pipelines/p/0/inspect/midstream", {"true", "false"}),
+           SettingsValues{{"/pipelines/p/0/inspect/depth", "65536", R"("64KB")"},
+                          {"/pipelines/p/0/inspect/depth", R"("1MiB")", R"("1MB")"},
+                          {"/pipelines/p/0/inspect/window", R"("1024")", R"("1KB")"},
+                          {"/pipelines/p/0/inspect/window", "320"}}})};
 }
 
 }  // namespace
@@ -550,6 +630,7 @@ StageTests signatures_tests() {
   return {
       .conformance = {{"signatures", signatures, {.verdicts = 6, .alerts = 100}, 3'000, payloads},
                       {"dns_signatures", dns_signatures, {.verdicts = 6, .alerts = 50}, 2'000, dns_messages}},
+      .tables = {{"streams", stream_signatures, 5, true, 60, streams}},
       .settings = {settings()},
       .files = {
           {"ids-a.rules",

@@ -542,17 +542,24 @@ TEST_P(Signatures, AreAllFoundHoweverDearOneOfThemIs) {
 }
 
 TEST_P(Signatures, AreRefusedWhereADeviceWouldMissSome) {
-  SignaturesSettings settings = with({rule_for("a")});
-  settings.work = gpu::kMostSoftwareWork + 1;
+  SignaturesSettings works = with({rule_for("a")}), follows = works;
+  works.work = gpu::kMostSoftwareWork + 1;
+  follows.work = gpu::kMostSoftwareWork;
+  follows.streams = 8;
+  follows.inspect.window = 4096 + 64;
   const auto traffic = single_frame(datagram("a"), 0);
   XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
-  const auto pipelines = gpu::Pipelines::compile({{"rules", {settings}}});
-  ASSERT_TRUE(pipelines) << pipelines.error();
-  const auto loaded = device->load(kGeneration, *pipelines);
   const bool is_less = device->info().kind == gpu::Kind::vulkan && device->info().software;
-  EXPECT_EQ(loaded.has_value(), !is_less);
-  if (!loaded) {
-    EXPECT_NE(loaded.error().find("takes a \"work\" of 512 at most"), std::string::npos) << loaded.error();
+  for (const auto& [settings, said] : {std::pair{works, "takes a \"work\" of 512 at most"},
+                                       std::pair{follows, "takes a \"window\" of 4096 bytes at most"}}) {
+    const auto pipelines = gpu::Pipelines::compile({{"rules", {settings}}});
+    ASSERT_TRUE(pipelines) << pipelines.error();
+    const auto loaded = device->load(kGeneration, *pipelines);
+    EXPECT_EQ(loaded.has_value(), !is_less);
+    if (!loaded) {
+      EXPECT_NE(loaded.error().find(said), std::string::npos) << loaded.error();
+    }
+    if (loaded) device->unload(kGeneration);
   }
 }
 

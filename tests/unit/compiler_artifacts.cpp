@@ -520,8 +520,8 @@ PolicySource with_programs() {
 
 // The words of code, and what is said of where they stand.
 std::vector<u32*> numbers_of(gpu::StageCode& code) {
-  std::vector<u32*> all{&code.placed.body, &code.placed.own, &code.placed.record, &code.placed.behind,
-                        &code.payload};
+  std::vector<u32*> all{&code.placed.body,   &code.placed.own,      &code.placed.record,
+                        &code.placed.behind, &code.placed.inspects, &code.payload};
   for (u32& word : code.words) all.push_back(&word);
   for (gpu::CodeRange& range : code.pointers) all.insert(all.end(), {&range.first, &range.count});
   return all;

@@ -87,7 +87,8 @@ Json specimen() {
        "tcp": "pass", "lists": [{"list": "@named", "action": "drop"}]},
       {"stage": "signatures", "description": "x", "rules": ["s.rules"], "vars": {"HOME_NET": ["10.0.0.0/8", "!10.1.0.0/16"], "P": 80},
        "classification": "c.config", "disable": "d.conf", "enable": "d.conf", "modify": "m.conf", "drop": "d.conf",
-       "threshold": "t.config", "work": 256, "limit": "pass"}
+       "threshold": "t.config", "work": 256, "limit": "pass", "streams": 1, "on_gap": "pass", "evict": "lru",
+       "inspect": {"depth": 65536, "window": "4KB", "midstream": true, "idle": "1s"}}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}],
       "inside": {"description": "x", "inner": true, "stages": [{"stage": "acl", "rules": []}]}},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,
@@ -116,6 +117,8 @@ Json specimen_with(std::string_view key) {
       if (stages[i]["stage"] == "rate_limit" || stages[i]["stage"] == "conntrack" ||
           stages[i]["stage"] == "ddos" || stages[i].contains("affinity"))
         stages.erase(i);
+      else if (stages[i].contains("streams"))
+        for (const char* one : {"streams", "inspect", "on_gap", "evict"}) stages[i].erase(one);
   }
   return document;
 }
@@ -210,6 +213,7 @@ const std::vector<ObjectKind>& object_kinds() {
       {"decapsulate", {"/pipelines/p/11"}, properties_of("decapsulate")},
       {"domains", {"/pipelines/p/12"}, properties_of("domains")},
       {"domains_lists", {"/pipelines/p/12/lists/0"}, properties_of("domains_lists")},
+      {"signatures_inspect", {"/pipelines/p/13/inspect"}, properties_of("signatures_inspect")},
       {"io", {"/io"}, keys::kIo},
       {"compute", {"/compute"}, keys::kCompute},
       {"log", {"/log"}, keys::kLog},

@@ -134,7 +134,8 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
          "share_percent": 77, "entries": 3, "evict": "fifo"},
         {"stage": "ddos", "new_flows_per_second": 8, "on_detect": "pass"},
         {"stage": "signatures", "rules": ["s.rules"], "vars": {"N": "!$HOME_NET", "P": [80, "1024:"], "Q": 22}, "modify": "m.conf",
-         "work": 300, "limit": "next"}]},
+         "work": 300, "limit": "next", "streams": 4096, "on_gap": "drop", "evict": "fifo",
+         "inspect": {"depth": 65536, "window": "1000", "midstream": true, "idle": "90s"}}]},
     "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true, "mirror_slots": 64,
            "mirror_bytes": 200, "heartbeat": "25ms", "spin": "2ms"},
     "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s",
@@ -197,6 +198,29 @@ TEST(Values, DurationsAreWrittenInTheLargestUnitThatFits) {
   EXPECT_FALSE(read_duration("18446744074s")) << "more than 64 bits of nanoseconds";
   for (const char* bad : {"", "s", "5", "5 s", "-5s", "1.5s", "5S", "5sec", "99999999999999999999s"})
     EXPECT_FALSE(read_duration(bad)) << bad;
+}
+
+TEST(Values, BytesAreWrittenInTheLargestUnitThatFits) {
+  EXPECT_EQ(write_bytes(0), "0");
+  EXPECT_EQ(write_bytes(1023), "1023");
+  EXPECT_EQ(write_bytes(4096), "4KB");
+  EXPECT_EQ(write_bytes(1536u << 10), "1536KB");
+  EXPECT_EQ(write_bytes(1u << 20), "1MB");
+  EXPECT_EQ(write_bytes(u64{1} << 40), "1024GB");
+  for (const auto& [text, bytes] : {std::pair("4096", u64{4096}),
+                                    {"0", 0},
+                                    {"64KB", 65'536},
+                                    {"64KiB", 65'536},
+                                    {"1MB", 1u << 20},
+                                    {"1MiB", 1u << 20},
+                                    {"2GB", u64{2} << 30},
+                                    {"2GiB", u64{2} << 30}})
+    EXPECT_EQ(read_bytes(text).value(), bytes) << text;
+  EXPECT_EQ(read_bytes("17179869183GB").value(), ~u64{0} >> 30 << 30);
+  EXPECT_FALSE(read_bytes("17179869184GB")) << "more than 64 bits";
+  for (const char* bad : {"", "KB", "4 KB", "4kb", "4K", "4B", "4Kib", "-4KB", "1.5MB", "0x10", "4KB ", "1TB",
+                          "99999999999999999999"})
+    EXPECT_FALSE(read_bytes(bad)) << bad;
 }
 
 }  // namespace

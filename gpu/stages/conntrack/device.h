@@ -13,6 +13,7 @@
 #ifndef XDPGPU_STAGES_CONNTRACK_DEVICE_H
 #define XDPGPU_STAGES_CONNTRACK_DEVICE_H
 
+#include "gpu/stages/keys.h"
 #include "gpu/stages/table.h"
 
 /* The body, behind XG_BODY_STATEFUL words */
@@ -102,49 +103,6 @@
 /* An acknowledgement that is older by less is none too old, as small as windows may be (Rooij, 2001). */
 #define XG_CT_LEAST_BACK 66000u
 
-/* The ids of a frame's one or two VLAN tags; 0 stands for none. */
-XG_FN u32 xg_ct_vlans(xg_view p) {
-  if ((p.flags & XG_PKT_VLAN) == 0u || !xg_inside(p, 14u, 4u)) return 0u;
-  u32 ids = xg_view16(p, 14u) & 0xfffu;
-  u32 next = xg_view16(p, 16u);
-  if ((next == 0x8100u || next == 0x88a8u || next == 0x9100u) && xg_inside(p, 18u, 2u))
-    ids |= (xg_view16(p, 18u) & 0xfffu) << 12;
-  return ids;
-}
-
-/* An IPv6 address that stands for an IPv4 one, which is none on the wire (RFC 4291 2.5.5.2). */
-XG_FN bool xg_ct_mapped(u32 family, u32 a, u32 b, u32 c) {
-  return family == 6u && (a | b) == 0u && c == 0xffff0000u;
-}
-
-/* The key of a connection, and in facts the direction. False: the addresses are none. */
-XG_FN bool xg_ct_key(u32 protocol, u32 src_port, u32 dst_port, xg_view p, XG_INOUT(xg_touch) t) {
-  bool upper = false; /* the source is */
-  bool decided = false;
-  for (u32 i = 0u; i < 4u; i++) {
-    if (!decided && p.src[i] != p.dst[i]) {
-      decided = true;
-      upper = p.src[i] > p.dst[i];
-    }
-  }
-  if (!decided) upper = src_port > dst_port;
-  if (xg_ct_mapped(p.family, p.src[0], p.src[1], p.src[2]) ||
-      xg_ct_mapped(p.family, p.dst[0], p.dst[1], p.dst[2]))
-    return false;
-  bool v4 = p.family == 4u;
-  for (u32 i = 0u; i < 4u; i++) {
-    u32 mapped = i == 2u ? 0xffff0000u : 0u;
-    u32 from = v4 ? (i == 3u ? p.src[0] : mapped) : p.src[i];
-    u32 to = v4 ? (i == 3u ? p.dst[0] : mapped) : p.dst[i];
-    t.key[i] = upper ? to : from;
-    t.key[4u + i] = upper ? from : to;
-  }
-  t.key[8] = upper ? dst_port | (src_port << 16) : src_port | (dst_port << 16);
-  t.key[9] = protocol | (xg_ct_vlans(p) << 8);
-  t.facts |= upper ? 1u : 0u;
-  return true;
-}
-
 /* A packet that has nothing to do with the table. */
 XG_FN xg_touch xg_ct_only(u32 what) {
   xg_touch t = xg_untracked();
@@ -189,7 +147,7 @@ XG_FN bool xg_ct_quoted(xg_view p, u32 at, XG_INOUT(xg_touch) t) {
     u32 id = xg_view32(p, l4 + 4u) & 0xffffu;
     ports = id | (id << 16);
   }
-  return xg_ct_key(protocol, ports & 0xffffu, ports >> 16, q, t);
+  return xg_connection_key(protocol, ports & 0xffffu, ports >> 16, q, t);
 }
 
 XG_FN xg_touch xg_ct_icmp(xg_view p) {
@@ -200,7 +158,7 @@ XG_FN xg_touch xg_ct_icmp(xg_view p) {
   xg_touch t = xg_untracked();
   if (type == asks || type == answers) {
     u32 id = xg_view32(p, p.l4_offset + 4u) & 0xffffu;
-    if (!xg_ct_key(p.protocol, id, id, p, t)) return xg_ct_only(XG_CT_INVALID);
+    if (!xg_connection_key(p.protocol, id, id, p, t)) return xg_ct_only(XG_CT_INVALID);
     t.facts |= ((type == asks ? XG_CT_ASKS : XG_CT_ANSWERS) << 1) | (XG_CT_ICMP << 8);
     t.tag = 1u;
     return t;
@@ -285,7 +243,7 @@ XG_FN xg_touch xg_ct_touch(xg_batch b, u32 body, xg_view p) {
       t.facts = (XG_CT_ASKS << 1) | ((udp ? XG_CT_UDP : XG_CT_OTHER) << 8);
     }
     /* Once for all of them: half of a warp does not wait for the other. */
-    if (!valid || !xg_ct_key(p.protocol, p.ports & 0xffffu, p.ports >> 16, p, t))
+    if (!valid || !xg_connection_key(p.protocol, p.ports & 0xffffu, p.ports >> 16, p, t))
       return xg_ct_only(XG_CT_INVALID);
     t.tag = 1u;
   }

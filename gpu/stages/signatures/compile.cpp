@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <string_view>
@@ -24,6 +25,11 @@ static_assert(XG_SIGNATURES_DNS_STEPS == kMostDnsSteps && XG_SIGNATURES_MOST_NAM
               XG_SIGNATURES_NAMES_BYTES == kMostDnsNameBytes);
 // A pattern and its place have a word, and all that an inspection finds has its own.
 static_assert(kMaxSignatures < 1u << 16 && XG_PACKET_MAX <= 1u << 16);
+static_assert(2 * kMostWindow < 1u << 16 && XG_SIDE_MOST_PIECES == kMostGaps &&
+              XG_SIDE_BYTES - XG_SIDE_FOUND >= XG_SIGNATURES_FOUND_NAMES &&
+              XG_SIDE_PIECE + 2 * XG_SIDE_MOST_PIECES <= XG_SIDE_FOUND && XG_SIDE_MOST_MARKS == kMostMarks);
+static_assert(XG_STREAM_MOST_NAME == sig::kMostServerName &&
+              XG_STREAM_NAME + (1 + XG_STREAM_MOST_NAME + 3) / 4 + 1 <= XG_STREAM_HEAD);
 static_assert(XG_SIGNATURES_FOUND_RULES == XG_INSPECTION_ONES && XG_MAX_ALERTS == XG_INSPECTION_ONES_COUNT &&
               XG_SIGNATURES_FOUND_CONNECTION == XG_INSPECTION_CONNECTION &&
               XG_SIGNATURES_FOUND_RULES + XG_MAX_ALERTS <= XG_SIGNATURES_FOUND_DNS &&
@@ -363,7 +369,7 @@ u32 place(const std::vector<sig::InSet>& sets, const Sets& placed, Compiled& to)
 }
 
 // -> what is asked of a message
-u32 place(const sig::Dns& dns, Shared& shared, const Sets& placed, Compiled& to) {
+u32 place_asks(const sig::Dns& dns, Shared& shared, const Sets& placed, Compiled& to) {
   std::vector<PlacedSteps> steps;
   std::vector<u32> sizes, sets;
   for (const sig::NameIs& name : dns.names) {
@@ -402,7 +408,7 @@ u32 wants_of(const std::vector<sig::Signature>& rules) {
 
 struct Pattern {
   std::string bytes;  // in lower case where nocase
-  bool nocase = false, in_names = false;
+  bool nocase = false, in_names = false, in_streams = false;
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
   auto operator<=>(const Pattern&) const = default;
 };
@@ -411,7 +417,7 @@ std::optional<Pattern> pattern_of(const sig::Signature& rule) {
   const sig::Content* const content = sig::found_by(rule);
   if (content == nullptr) return std::nullopt;
   return Pattern{content->bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length), content->nocase,
-                 rule.fast_pattern->buffer != 0};
+                 rule.fast_pattern->buffer != 0, false};
 }
 
 u32 action_of(const sig::Signature& rule) {
@@ -436,7 +442,41 @@ u32 flags_of(const sig::Signature& rule) {
   set(is_any(header.dst), XG_SIGNATURE_ANY_DST);
   set(!header.src_ports, XG_SIGNATURE_ANY_SRC_PORT);
   set(!header.dst_ports, XG_SIGNATURE_ANY_DST_PORT);
+  set(sig::from_start(rule), XG_SIGNATURE_FROM_START);
+  set(sig::negates(rule), XG_SIGNATURE_NEGATES);
   return flags;
+}
+
+// Which patterns have which numbers.
+u32 version_of(const std::map<Pattern, std::vector<u32>>& patterns, const std::array<u64, 2>& key) {
+  std::string all;
+  for (const auto& [pattern, found] : patterns)
+    all += fmt::format("{}{}{} {} {}", pattern.nocase ? 'n' : '-', pattern.in_names ? 'd' : '-',
+                       pattern.in_streams ? 's' : '-', pattern.bytes.size(), pattern.bytes);
+  const xg_hashed hash = hash_of(all, key);
+  return static_cast<u32>(hash.low);
+}
+
+// The body of the part that follows streams; `at`: of the one that inspects packets.
+void append_streams(const SignaturesSettings& stage, u32 at, Compiled& to) {
+  const u32 body = append_stateful({.entries = stage.streams, .evict = stage.evict}, to.hash_key, to.image);
+  std::vector<u32>& image = to.image;
+  image.resize(body + XG_STREAMS_WORDS, 0);
+  const auto count = static_cast<u32>(stage.rules.all().size());
+  const auto ticks = [&](u32 word, u32 ms) {
+    const u64 value = u64{ms} * 1'000'000 * XG_TICKS_PER_NS;
+    image[body + word] = static_cast<u32>(value);
+    image[body + word + 1] = static_cast<u32>(value >> 32);
+  };
+  image[body + XG_STREAMS_WINDOW] = stage.inspect.window;
+  image[body + XG_STREAMS_RULES] = at;
+  to.points(body + XG_STREAMS_RULES);
+  image[body + XG_STREAMS_DEPTH] = stage.inspect.depth;
+  ticks(XG_STREAMS_IDLE, stage.inspect.idle_ms);
+  ticks(XG_STREAMS_CLOSED, kClosedMs);
+  image[body + XG_STREAMS_MIDSTREAM] = stage.inspect.midstream ? 1 : 0;
+  image[body + XG_STREAMS_ON_GAP] = action_word(stage.on_gap, 0, count + 3);
+  image[body + XG_STREAMS_COUNT] = count;
 }
 
 std::vector<u32> words_of(const std::bitset<256>& protocols) {
@@ -461,9 +501,20 @@ Check check(const SignaturesSettings& stage) {
     turn =
         rule.action == sig::Action::alert ? std::max(turn, turn_of(sig::Action::drop)) : turn_of(rule.action);
   }
+  if (stage.inspect.window % 64 != 0)
+    return refuse("its window of {} bytes is no multiple of 64: take {}", stage.inspect.window,
+                  stage.inspect.window / 64 * 64);
   for (const sig::Signature& rule : rules)
     if (const auto why = sig::beyond_bounds(rule))
       return refuse("its rule {}:{} {}", rule.gid, rule.sid, *why);
+  // What a device numbers a table's words by.
+  const u64 words =
+      u64{std::bit_ceil(std::max(stage.streams, u32{XG_WAYS}))} * (stage.record_words() + XG_SET_WORDS);
+  if (words >> 32 != 0)
+    return refuse(
+        "with windows of {} bytes its {} streams need {} GiB of a device's memory, 16 are possible: "
+        "follow fewer, or take a smaller window",
+        stage.inspect.window, stage.streams, words >> 28);
   return {};
 }
 
@@ -486,7 +537,9 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
   Sets sets(to);
   std::map<std::vector<u32>, u32> addresses;
   std::map<Pattern, std::vector<u32>> patterns;
-  std::vector<u32> always;
+  std::vector<u32> always, hello_rules;
+  bool asks_hellos = false;
+  std::size_t longest = 0;  // of the patterns in streams
   for (u32 i = 0; i < count; i++) {
     const sig::Signature& rule = rules[i];
     const u32 record = records + i * XG_SIGNATURES_RULE;
@@ -511,31 +564,44 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
                                     in_payload ? rule.fast_pattern->first : 0);
     point(XG_SIGNATURE_STEPS, steps.at);
     image[record + XG_SIGNATURE_STEPS + 1] = steps.count;
-    if (rule.dns) {
-      for (const sig::NameIs& name : rule.dns->names)
-        for (const sig::InSet& one : name.sets)
-          if (auto placed = sets.place(one.strings); !placed) return tl::unexpected(placed.error());
-      point(XG_SIGNATURE_DNS, place(*rule.dns, shared, sets, to));
+    for (const sig::NameIs& name : sig::names_of(rule))
+      for (const sig::InSet& one : name.sets)
+        if (auto placed = sets.place(one.strings); !placed) return tl::unexpected(placed.error());
+    if (rule.dns) point(XG_SIGNATURE_DNS, place_asks(*rule.dns, shared, sets, to));
+    // As a query that has the server's name.
+    if (rule.hello)
+      point(XG_SIGNATURE_DNS, place_asks({true, false, {}, rule.hello->names}, shared, sets, to));
+    auto pattern = pattern_of(rule);
+    if (rule.where != sig::Where::stream) {
+      if (pattern)
+        patterns[*pattern].push_back(i);
+      else
+        always.push_back(i);
     }
-    if (const auto pattern = pattern_of(rule))
-      patterns[*pattern].push_back(i);
-    else
-      always.push_back(i);
+    if (rule.where == sig::Where::packet || stage.streams == 0) continue;
+    asks_hellos = asks_hellos || rule.hello;
+    if (!pattern) {
+      hello_rules.push_back(i);
+      continue;
+    }
+    pattern->in_streams = true;
+    patterns[*pattern].push_back(i);
+    longest = std::max(longest, pattern->bytes.size());
   }
 
   image[at + XG_SIGNATURES_ALWAYS + 1] = static_cast<u32>(always.size());
   to.point_here(at + XG_SIGNATURES_ALWAYS);
   image.insert(image.end(), always.begin(), always.end());
 
-  // Of payloads, and of names.
-  std::array<sig::AllWindows, 2> windows;
+  // Of payloads, of names, of streams, and of servers' names.
+  std::array<sig::AllWindows, 4> windows;
   to.point_here(at + XG_SIGNATURES_PATTERNS);
   const u32 first = to.here();
   image.resize(first + patterns.size() * XG_SIGNATURES_PATTERN, 0);
   u32 number = 0;
   for (const auto& [pattern, found] : patterns) {
     const std::size_t size = pattern.bytes.size();
-    windows[pattern.in_names ? 1 : 0].add(pattern.bytes, number);
+    windows[(pattern.in_streams ? 2 : 0) + (pattern.in_names ? 1 : 0)].add(pattern.bytes, number);
     const u32 record = first + number++ * XG_SIGNATURES_PATTERN;
     image[record + XG_PATTERN_BYTES] = shared.at(sig::bytes_as_words(pattern.bytes));
     to.points(record + XG_PATTERN_BYTES);
@@ -544,8 +610,20 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
     image[record + XG_PATTERN_RULES + 1] = static_cast<u32>(found.size());
     image.insert(image.end(), found.begin(), found.end());
   }
-  const u32 fullest = std::max(windows[0].emit(at + XG_SIGNATURES_WINDOWS, to),
-                               windows[1].emit(at + XG_SIGNATURES_NAME_WINDOWS, to));
+  u32 fullest = std::max(windows[0].emit(at + XG_SIGNATURES_WINDOWS, to),
+                         windows[1].emit(at + XG_SIGNATURES_NAME_WINDOWS, to));
+  const u32 streams = stage.streams == 0 ? 0 : to.here();
+  if (stage.streams != 0) {
+    append_streams(stage, at, to);
+    image[streams + XG_STREAMS_LONGEST] = static_cast<u32>(longest);
+    image[streams + XG_STREAMS_VERSION] = version_of(patterns, to.hash_key);
+    fullest = std::max({fullest, windows[2].emit(streams + XG_STREAMS_WINDOWS, to),
+                        windows[3].emit(streams + XG_STREAMS_NAME_WINDOWS, to)});
+    image[streams + XG_STREAMS_HELLOS] = asks_hellos ? 1 : 0;
+    image[streams + XG_STREAMS_HELLO_RULES + 1] = static_cast<u32>(hello_rules.size());
+    to.point_here(streams + XG_STREAMS_HELLO_RULES);
+    image.insert(image.end(), hello_rules.begin(), hello_rules.end());
+  }
   if (fullest > kMostAlike)
     return refuse(
         "{} of its rules' fast patterns have the same bytes in them, or are taken for such, {} may: a packet "
@@ -555,13 +633,29 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
   if (image.size() > kImageMaxWords)
     return refuse("its {} rules need {} MiB of a device's memory, {} are possible: use fewer", count,
                   image.size() >> 18, kImageMaxWords >> 18);
-  return Placed{at};
+  if (stage.streams == 0) return Placed{at};
+  return Placed{.body = streams,
+                .entries = u64{image[streams + XG_BODY_SETS]} * XG_WAYS,
+                .own = streams + XG_STREAMS_OWN,
+                .record = stage.record_words(),
+                .inspects = at};
+}
+
+bool remembers(const SignaturesSettings& stage) { return stage.streams != 0; }
+
+std::span<const Outcome> outcomes(const SignaturesSettings&) {
+  static constexpr std::array<Outcome, XG_STREAM_OUTCOMES> kOutcomes{{{"inspected", XG_STREAM_INSPECTED},
+                                                                      {"limit", XG_STREAM_LIMIT},
+                                                                      {"changed", XG_STREAM_CHANGED},
+                                                                      {"gap", XG_STREAM_GAP},
+                                                                      {"dropped", XG_STREAM_DROP}}};
+  return kOutcomes;
 }
 
 u32 payload_bytes(const SignaturesSettings&) { return XG_PACKET_MAX; }
 
 bool drops(const SignaturesSettings& stage) {
-  return stage.limit == Action::drop ||
+  return stage.limit == Action::drop || stage.streams != 0 ||
          std::any_of(stage.rules.all().begin(), stage.rules.all().end(),
                      [](const sig::Signature& rule) { return action_of(rule) == XG_SIGNATURE_DROP; });
 }
@@ -570,19 +664,35 @@ std::vector<std::string> notes(const SignaturesSettings& stage, const StagePlace
   std::vector<std::string> notes;
   for (const std::string& note : stage.rules.notes)
     notes.push_back(fmt::format("signatures{}: {}", place.where(), note));
-  const auto asks = [](const sig::Signature& rule) {
-    return std::any_of(rule.conditions.begin(), rule.conditions.end(), [](const sig::Condition& one) {
-      return std::holds_alternative<sig::ConnectionIs>(one);
-    });
-  };
   const auto& rules = stage.rules.all();
-  const auto asking = std::count_if(rules.begin(), rules.end(), asks);
+  // A stream knows its sides itself; bits are on a connection as `conntrack` has it.
+  const auto asks = [&](std::size_t i) {
+    const sig::Signature& rule = rules[i];
+    const auto is_asked = [](const sig::Condition& one) {
+      return std::holds_alternative<sig::ConnectionIs>(one);
+    };
+    if (rule.where != sig::Where::stream &&
+        std::any_of(rule.conditions.begin(), rule.conditions.end(), is_asked))
+      return true;
+    if (!stage.rules.heads || i >= stage.rules.heads->size()) return false;
+    const auto& bits = (*stage.rules.heads)[i].bits;
+    return std::any_of(bits.begin(), bits.end(),
+                       [](const RuleBits& one) { return one.on == RuleBits::On::connection; });
+  };
+  if (stage.streams != 0) {
+    const u64 sets = std::bit_ceil((stage.streams + XG_WAYS - 1) / XG_WAYS);
+    const u64 bytes = (sets * XG_SET_WORDS + sets * XG_WAYS * stage.record_words()) * sizeof(u32);
+    notes.push_back(fmt::format("signatures{}: following {} streams takes {} MiB of a device's memory",
+                                place.where(), stage.streams, (bytes + (1u << 20) - 1) >> 20));
+  }
+  std::size_t asking = 0;
+  for (std::size_t i = 0; i < rules.size(); i++) asking += asks(i) ? 1 : 0;
   const auto in_front = place.stages.first(place.at);
   if (asking != 0 && std::none_of(in_front.begin(), in_front.end(),
                                   [](const StageSettings& one) { return traits_of(one).connections; }))
     notes.push_back(
-        fmt::format("signatures{}: {} of its rules ask for a packet's connection, and hold for none: put a "
-                    "stage conntrack in front of it",
+        fmt::format("signatures{}: {} of its rules ask for a packet's connection, or for bits on it, and "
+                    "there is none: put a stage conntrack in front of it",
                     place.where(), asking));
   return notes;
 }
@@ -590,9 +700,20 @@ std::vector<std::string> notes(const SignaturesSettings& stage, const StagePlace
 std::string describe(const SignaturesSettings& stage, u32 rule, const xg_result*) {
   const auto text = [](const auto& one) { return fmt::format(" rule {}:{}", one.gid, one.sid); };
   if (rule == 0) return "";
-  if (stage.rules.heads && rule <= stage.rules.heads->size()) return text((*stage.rules.heads)[rule - 1]);
-  if (rule <= stage.rules.all().size()) return text(stage.rules.all()[rule - 1]);
-  return " limit";
+  // Who runs the stage has heads alone.
+  const auto& heads = stage.rules.heads;
+  const std::size_t count = heads ? heads->size() : stage.rules.all().size();
+  if (rule <= count) return heads ? text((*heads)[rule - 1]) : text(stage.rules.all()[rule - 1]);
+  switch (rule - count) {
+    case 2:
+      return " changed";
+    case 3:
+      return " gap";
+    case 4:
+      return " dropped";
+    default:
+      return " limit";
+  }
 }
 
 }  // namespace xdpgpu::gpu

@@ -21,6 +21,7 @@
 XG_FN void xg_signatures_note(xg_state f, u32 rule) {
   for (u32 i = 0u; i < XG_MAX_ALERTS; i++) {
     u32 before = XG_MIN(f, XG_SIGNATURES_FOUND_RULES + i, rule);
+    if (before == rule) return;
     rule = before > rule ? before : rule;
     if (rule == ~0u) return;
   }
@@ -71,11 +72,12 @@ XG_SELDOM void xg_signatures_confirm(XG_IN(xg_batch) b, u32 body, u32 windows, u
   }
 }
 
-/* Which patterns of these windows stand from `first` to `end`. Each of the `lanes` takes four places at a
- * time. */
-XG_SELDOM void xg_signatures_search(XG_IN(xg_batch) b, u32 body, u32 windows, XG_INOUT(xg_payload_cursor) c,
-                                    u32 first, u32 end, xg_state f, u32 lane, u32 lanes) {
-  for (u32 at = first + lane * 4u; at < end; at += lanes * 4u) {
+/* Which patterns of these windows stand from `first` to `end`, as far as their windows stand from `from` on.
+ * Each of the `lanes` takes four places at a time. */
+XG_SELDOM void xg_signatures_search_from(XG_IN(xg_batch) b, u32 body, u32 windows,
+                                         XG_INOUT(xg_payload_cursor) c, u32 first, u32 from, u32 end,
+                                         xg_state f, u32 lane, u32 lanes) {
+  for (u32 at = from + lane * 4u; at < end; at += lanes * 4u) {
     if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
     u32 bytes = xg_lower32(xg_signatures_load(b, c, at));
     u32 next = xg_lower32(xg_signatures_load(b, c, at + 4u));
@@ -106,6 +108,12 @@ XG_SELDOM void xg_signatures_search(XG_IN(xg_batch) b, u32 body, u32 windows, XG
                             first, end, f);
     }
   }
+}
+
+/* All of them. */
+XG_FN void xg_signatures_search(xg_batch b, u32 body, u32 windows, XG_INOUT(xg_payload_cursor) c, u32 first,
+                                u32 end, xg_state f, u32 lane, u32 lanes) {
+  xg_signatures_search_from(b, body, windows, c, first, first, end, f, lane, lanes);
 }
 
 #ifdef XG_AVX2
@@ -178,7 +186,7 @@ XG_FN bool xg_signatures_holds(XG_IN(xg_batch) b, u32 rule, XG_INOUT(xg_payload_
         if (!xg_signatures_in_sets(b, name, here, begin, end - begin, work)) continue;
       }
       found = xg_signatures_inspect(b, b.image.v[steps], b.image.v[steps + 1u], here, begin, end - begin,
-                                    seen_at, most, work);
+                                    seen_at, true, most, work);
     }
     if (!found) return false;
     if (part != 0u) name += XG_SIGNATURES_NAME;
@@ -229,9 +237,8 @@ XG_SELDOM void xg_signatures_try(XG_IN(xg_batch) b, u32 body, XG_IN(xg_view) p, 
   }
 }
 
-/* Has the packet's rules told. */
-XG_FN void xg_signatures_tell(xg_batch b, xg_view p, xg_state f, XG_INOUT(xg_result) r) {
-  r.flags |= XG_RES_ALERTS;
+/* Writes the packet's rules down. */
+XG_FN void xg_signatures_tell(xg_batch b, xg_view p, xg_state f) {
   if (!XG_IS_THERE(b.alerts)) return;
   u32 count = 0u;
   u32 words[4];
@@ -245,20 +252,42 @@ XG_FN void xg_signatures_tell(xg_batch b, xg_view p, xg_state f, XG_INOUT(xg_res
   u32 connection = f.v[XG_SIGNATURES_FOUND_CONNECTION];
   if ((connection & XG_SIGNATURES_MORE) != 0u) count |= XG_ALERTS_MORE;
   b.alerts.v[p.number * 2u] = XG_QUAD(words[0] | count, words[1], words[2], words[3]);
-  b.alerts.v[p.number * 2u + 1u] = XG_QUAD(connection & ~XG_SIGNATURES_MORE, 0u, 0u, 0u);
+  b.alerts.v[p.number * 2u + 1u] =
+      XG_QUAD(connection & ~(XG_SIGNATURES_MORE | XG_SIGNATURES_FIRED | XG_SIGNATURES_PASSED), 0u, 0u, 0u);
+}
+
+/* The rules that were written down of a packet hold, too. */
+XG_FN void xg_signatures_told(xg_batch b, xg_view p, xg_state f) {
+  if (!XG_IS_THERE(b.alerts)) return;
+  xg_quad told = b.alerts.v[p.number * 2u];
+  u32 words[4];
+  XG_FOUR_OF(told, words);
+  if ((words[0] & XG_ALERTS_MORE) != 0u)
+    f.v[XG_SIGNATURES_FOUND_CONNECTION] = f.v[XG_SIGNATURES_FOUND_CONNECTION] | XG_SIGNATURES_MORE;
+  u32 count = words[0] & (XG_ALERTS_MORE - 1u);
+  for (u32 i = 1u; i <= count && i <= XG_MAX_ALERTS; i++)
+    xg_signatures_note(f, (words[i >> 1] >> ((i & 1u) * 16u)) & 0xffffu);
 }
 
 /* Third part, of one lane: returns an action word. */
 XG_FN u32 xg_signatures_conclude(xg_batch b, u32 body, xg_view p, xg_state f, XG_INOUT(xg_result) r) {
+  bool fired = (r.detail & XG_SIGNATURES_FIRED) != 0u;
+  bool passed = (r.detail & XG_SIGNATURES_PASSED) != 0u;
+  r.detail &= ~(XG_SIGNATURES_FIRED | XG_SIGNATURES_PASSED);
+  if (passed) return XG_NEXT;
   if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return b.image.v[body + XG_SIGNATURES_LIMIT];
+  if (fired) xg_signatures_told(b, p, f);
   u32 first = f.v[XG_SIGNATURES_FOUND_RULES];
   if (first == ~0u) return XG_NEXT;
   u32 rule = b.image.v[body + XG_SIGNATURES_RULES] + first * XG_SIGNATURES_RULE;
   u32 action = XG_SIGNATURE_ACTION(b.image.v[rule + XG_SIGNATURE_FLAGS]);
   /* Those that pass come first, then those that drop. */
   if (action == XG_SIGNATURE_PASS) return XG_NEXT;
-  xg_signatures_tell(b, p, f, r);
+  r.flags |= XG_RES_ALERTS;
+  xg_signatures_tell(b, p, f);
   return action == XG_SIGNATURE_DROP ? XG_VERDICT(XG_DROP, 0u, 0u, first + 1u) : XG_NEXT;
 }
+
+#include "gpu/stages/signatures/streams.h"
 
 #endif

@@ -83,7 +83,9 @@
 #define XG_SIGNATURE_ANY_DST 16u
 #define XG_SIGNATURE_ANY_SRC_PORT 32u
 #define XG_SIGNATURE_ANY_DST_PORT 64u
-#define XG_SIGNATURE_ACTION(flags) ((flags) >> 8)
+#define XG_SIGNATURE_FROM_START 128u /* of a stream: while its text begins at byte 0 */
+#define XG_SIGNATURE_ACTION(flags) (((flags) >> 8) & 3u)
+#define XG_SIGNATURE_NEGATES 0x400u /* it has negated contents or expressions */
 #define XG_SIGNATURE_ALERT 0u
 #define XG_SIGNATURE_PASS 1u
 #define XG_SIGNATURE_DROP 2u
@@ -254,5 +256,85 @@
 #define XG_DNS_IS_ANSWER 4u
 #define XG_DNS_OPERATION(word) (((word) >> 8) & 15u)
 #define XG_DNS_NAMES 16u /* from this bit on: how many names */
+
+/* ---- streams (gpu/stages/signatures/streams.h) ---- */
+
+/* The body of the part with the table, behind its own words (gpu/stages/table.h). */
+#define XG_STREAMS_WINDOW 10u /* bytes of a block; with the words in front it says which table it is */
+#define XG_STREAMS_OWN 11u
+#define XG_STREAMS_RULES 11u  /* -> the body of the part that inspects packets */
+#define XG_STREAMS_DEPTH 12u  /* bytes of a side that are inspected */
+#define XG_STREAMS_IDLE 13u   /* ticks: low, high */
+#define XG_STREAMS_CLOSED 15u /* likewise */
+#define XG_STREAMS_MIDSTREAM 17u
+#define XG_STREAMS_ON_GAP 18u  /* action word */
+#define XG_STREAMS_COUNT 19u   /* of rules: verdicts' rules count on behind them */
+#define XG_STREAMS_LONGEST 20u /* of the fast patterns of rules for streams: bytes */
+#define XG_STREAMS_VERSION 21u /* of these: what was found by other ones is looked for anew */
+#define XG_STREAMS_WINDOWS 22u /* as XG_SIGNATURES_WINDOWS */
+/* What is asked of ClientHellos: whether anything is; of the patterns that are looked for in servers' names,
+ * as XG_SIGNATURES_WINDOWS; -> the numbers of the rules that no pattern finds, and how many. */
+#define XG_STREAMS_HELLOS 40u
+#define XG_STREAMS_NAME_WINDOWS 41u
+#define XG_STREAMS_HELLO_RULES 59u
+#define XG_STREAMS_WORDS 61u
+
+/* What a connection has behind the sets: XG_STREAM_HEAD words, then its two sides. */
+#define XG_STREAM_STATE 0u /* XG_STREAM_* */
+/* Once the client's stream has so many bytes, its hello may be whole; ~0: it has been read, or there is
+ * none. */
+#define XG_STREAM_HELLO 1u
+#define XG_STREAM_NAME                                                                \
+  4u /* the server's name with a dot in front, 256 bytes, and a word that may be read \
+      */
+#define XG_STREAM_HEAD 72u
+#define XG_STREAM_UPPER_CLIENT 1u /* the side with the higher address and port began it */
+#define XG_STREAM_DROPPED 2u      /* a rule has */
+#define XG_STREAM_PASSED 4u       /* likewise: nothing more of it is inspected */
+#define XG_STREAM_RESET 8u
+
+#define XG_SIDE_STATE 0u /* XG_SIDE_IS_* */
+#define XG_SIDE_FIRST 1u /* sequence number of byte 0 */
+#define XG_SIDE_NEXT 2u  /* it is whole, and inspected, up to this byte */
+#define XG_SIDE_TEXT 3u  /* the first byte that is kept, which T(e) begins with */
+#define XG_SIDE_ACKED 4u /* what the other side has acknowledged, up to this byte */
+#define XG_SIDE_PIECES 5u
+#define XG_SIDE_VERSION 6u
+#define XG_SIDE_SEARCHED 7u /* so many bytes of T(e) have been looked at for patterns */
+#define XG_SIDE_PIECE 8u    /* what came early: first byte, and the one behind the last; in their order */
+#define XG_SIDE_FOUND \
+  16u /* what is found in T(e), as an inspection has it, up to XG_SIGNATURES_FOUND_NAMES */
+#define XG_SIDE_FARTHEST 96u /* the end of what it has sent, wherever that went */
+#define XG_SIDE_SUMS 97u     /* what digests add up to at NEXT, two of them */
+#define XG_SIDE_POWERS 99u   /* what the next byte counts in each */
+#define XG_SIDE_MARKS 101u   /* how many there have been */
+/* A ring of places where packets have ended: the position, and the two sums there. */
+#define XG_SIDE_MARK 102u
+#define XG_SIDE_MARK_WORDS 3u
+#define XG_SIDE_MOST_MARKS 64u /* kMostMarks */
+#define XG_SIDE_BYTES 296u     /* three blocks, and one more word, which may be read */
+#define XG_SIDE_WORDS(window) (300u + 3u * ((window) / 4u))
+#define XG_STREAM_RECORD(window) (XG_STREAM_HEAD + 2u * XG_SIDE_WORDS(window))
+#define XG_SIDE_IS_THERE 1u
+#define XG_SIDE_IS_OVER 2u     /* it has sent a FIN */
+#define XG_SIDE_IS_CUT 4u      /* its byte 0 is behind a gap */
+#define XG_SIDE_MOST_PIECES 4u /* kMostGaps */
+
+#define XG_STREAM_MOST_NAME 255u /* signatures::kMostServerName */
+
+/* What comes of a packet: the number of an outcome, and XG_STREAM_FIRES where rules fire with it, or
+ * XG_STREAM_PASSES. */
+#define XG_STREAM_INSPECTED 0u
+#define XG_STREAM_LIMIT 1u
+#define XG_STREAM_CHANGED 2u
+#define XG_STREAM_GAP 3u
+#define XG_STREAM_DROP 4u
+#define XG_STREAM_OTHER 5u /* it is no stream's */
+#define XG_STREAM_OUTCOMES 5u
+#define XG_STREAM_FIRES 16u
+#define XG_STREAM_PASSES 32u /* a rule has passed its connection */
+/* In the packet's result, beside what is said of its connection: rules of streams stand in its xg_alerts. */
+#define XG_SIGNATURES_FIRED 0x40000000u
+#define XG_SIGNATURES_PASSED 0x20000000u /* nothing more is asked of the packet */
 
 #endif

@@ -6,6 +6,7 @@
 #include "gpu/reference/signature.hpp"
 #include "gpu/reference/stage.hpp"
 #include "gpu/stages/references.hpp"
+#include "gpu/stages/signatures/stream_reference.hpp"
 
 namespace xdpgpu::gpu::reference {
 namespace {
@@ -45,9 +46,47 @@ bool is_too_long(const std::vector<sig::Signature>& rules, const SignaturePacket
 
 class Signatures final : public StageWith<SignaturesSettings> {
  public:
-  using StageWith::StageWith;
+  Signatures(const SignaturesSettings& settings, const std::array<u64, 2>& secret) : StageWith(settings) {
+    if (settings.streams != 0) streams_.emplace(settings, secret);
+  }
+  void change(const StageSettings& settings) override {
+    StageWith::change(settings);
+    if (streams_) streams_->change(std::get<SignaturesSettings>(settings));
+  }
   bool decide(const Packet& packet, const Place& place, xg_result& result) override {
     SignaturePacket seen(packet);
+    std::vector<u32> fired;
+    if (streams_)
+      if (const auto decided = follow(packet, seen, place, result, fired)) return *decided;
+    return decide_packet(seen, place, result, std::move(fired));
+  }
+  bool inspects() const override { return true; }
+  bool remembers() const override { return streams_.has_value(); }
+  std::vector<u32> table() const override { return streams_->table().words(); }
+
+ private:
+  // Whether the packet is decided, by what streams are, or goes on, as a rule has passed its connection.
+  // Nothing: its rules are to be asked; fired: those that fire with it.
+  std::optional<bool> follow(const Packet& packet, SignaturePacket& seen, const Place& place,
+                             xg_result& result, std::vector<u32>& fired) {
+    using What = Streams::What;
+    const auto [what, fire, passes] = streams_->take(packet, seen);
+    if (what != What::other) streams_->table().count(static_cast<u32>(what));
+    const auto count = static_cast<u32>(settings().rules.all().size());
+    fired = fire;
+    const auto decided = [&](Action action, u32 rule) {
+      return act(action, 0, place.position, count + rule, result);
+    };
+    if ((what == What::limit && decided(settings().limit, 1)) ||
+        (what == What::changed && decided(Action::drop, 2)) ||
+        (what == What::gap && decided(settings().on_gap, 3)) ||
+        (what == What::dropped && decided(Action::drop, 4)))
+      return true;
+    return passes ? std::optional(false) : std::nullopt;
+  }
+
+  // fired: rules that hold beside those that do for the packet.
+  bool decide_packet(SignaturePacket& seen, const Place& place, xg_result& result, std::vector<u32> fired) {
     // As long as nobody decides.
     seen.connection = result.detail;
     const auto& rules = settings().rules.all();
@@ -56,6 +95,7 @@ class Signatures final : public StageWith<SignaturesSettings> {
     u64 work = 0;
     for (u32 i = 0; i < rules.size(); i++) {
       const sig::Signature& rule = rules[i];
+      if (rule.where == sig::Where::stream) continue;
       if (const sig::Content* const content = sig::found_by(rule)) {
         const std::string pattern =
             content->bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length);
@@ -67,6 +107,9 @@ class Signatures final : public StageWith<SignaturesSettings> {
     const auto all = static_cast<u32>(rules.size());
     if (work > settings().work || patterns.size() > sig::kMostPatterns || is_too_long(rules, seen))
       return act(settings().limit, 0, place.position, all + 1, result);
+    hold.insert(hold.end(), fired.begin(), fired.end());
+    std::sort(hold.begin(), hold.end());
+    hold.erase(std::unique(hold.begin(), hold.end()), hold.end());
     if (hold.empty() || rules[hold[0]].action == sig::Action::pass) return false;
     result.flags |= XG_RES_ALERTS;
     place.alerts->count = static_cast<u16>(std::min<std::size_t>(hold.size(), XG_MAX_ALERTS) |
@@ -77,13 +120,14 @@ class Signatures final : public StageWith<SignaturesSettings> {
     if (rules[hold[0]].action == sig::Action::alert) return false;
     return act(Action::drop, 0, place.position, hold[0] + 1, result);
   }
-  bool inspects() const override { return true; }
+
+  std::optional<Streams> streams_;
 };
 
 }  // namespace
 
-std::unique_ptr<Stage> reference_of(const SignaturesSettings& settings, const std::array<u64, 2>&) {
-  return std::make_unique<Signatures>(settings);
+std::unique_ptr<Stage> reference_of(const SignaturesSettings& settings, const std::array<u64, 2>& secret) {
+  return std::make_unique<Signatures>(settings, secret);
 }
 
 }  // namespace xdpgpu::gpu::reference

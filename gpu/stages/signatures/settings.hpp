@@ -3,13 +3,17 @@
 // gpu/stages/signatures/settings.hpp: what `signatures` can be told, and what it does.
 #pragma once
 
+#include <span>
+
 #include "gpu/rule_source.hpp"
 #include "gpu/stages/fields.hpp"
+#include "gpu/stages/signatures/layout.h"
 
 namespace xdpgpu::gpu {
 
-// `signatures`: rules of intrusion detection systems, on each packet by itself. gpu/signatures.hpp says for
-// which packets a rule holds.
+// `signatures`: rules of intrusion detection systems, on each packet by itself and, with `streams`, on what
+// TCP connections say. gpu/signatures.hpp says for which packets a rule holds, and with which one it fires
+// that is asked of streams.
 //
 // Rules stand in the order in which they count: those that pass a packet, those that drop it, and reject it,
 // which drops, too; those that alert anywhere behind what passes, as a host may have more to say of them
@@ -41,7 +45,44 @@ namespace xdpgpu::gpu {
 // kMostDnsNames names, and kMostDnsNameBytes bytes of them, counted with a dot for each: one with more is
 // `limit`, too.
 //
-// Verdict's rule: the position + 1 of the rule that drops; of n rules, n + 1: `limit`.
+// Streams. A connection is TCP packets of the same two addresses and ports, whole IP packets in good order
+// with a TCP header. It is known from a SYN on, with `midstream` from any packet with a payload on, as long
+// as the table has it: `idle_ms` behind its last packet, kClosedMs behind a RST or both sides' FIN. Who sent
+// the SYN, or was sent a SYN with ACK, is its client; without one the side with the higher port, of equals
+// the higher address. To whom a rule's packets go (ConnectionIs) is said by that; it is established for a
+// packet with ACK and without SYN.
+//
+// A side's stream begins behind its SYN, with `midstream` and without one at its first payload; what a packet
+// with RST has is none of it, nor what comes with a SYN of another number than the stream's. `depth` bytes of
+// it are inspected; the packets behind those go on. Of each byte the first one counts that came, in whatever
+// packet. A packet that brings bytes anew which are kept, and others than came first, is dropped, and not
+// one of its bytes counts: kept are T(e)'s, and what has come early. What is brought anew in front of T(e)
+// is let go on where the other side has acknowledged it. Else its digest is compared, from where it begins,
+// or from behind what is acknowledged, up to its end or to what is new in the packet, if both are marks. A
+// stream's byte 0 is one, and each place up to which it was whole with a packet, and where that packet's
+// bytes ended; of these the kMostMarks last ones. If they are not, it is a gap: nobody knows whether it is
+// the same.
+//
+// What comes early, up to three blocks behind T(e)'s first byte, is kept and goes on at once; it is inspected
+// with the packet by which the stream comes to be whole up to it. Of more than that, or of more than
+// kMostGaps pieces with gaps between them, the packet is a gap: not one of its bytes counts. So are packets
+// with a payload of no connection and of a side that has not begun. `on_gap` says what becomes of gaps.
+//
+// Where gaps are not dropped, and the other side acknowledges bytes that have not come here, up to the end of
+// those that were seen to be sent (at most 1 GiB ahead), the stream begins anew behind what it acknowledges:
+// nobody will bring these bytes any more. Then it is cut: no rule holds in it whose steps count from the
+// start (from_start()), nor any across the gap; what had come early is forgotten; `depth` counts anew.
+//
+// A rule that drops has all of the connection's packets dropped from then on; one that passes has nothing
+// more asked of them, no rules for packets either. Of the fast patterns of rules for streams at most
+// kMostPatterns may stand in T(e), and work is counted for each packet: both of the text up to the packet's
+// last byte and, where the rule holds, of that up to the byte in front of its first one, and where it has
+// negated steps of texts half as much longer each time until it is known with which byte it holds, and of
+// that. A packet that takes more is `limit`, as are, while T(e) begins where it does, those of a side with
+// more fast patterns in it.
+//
+// Verdict's rule: the position + 1 of the rule that drops; of n rules, n + 1: `limit`; n + 2: bytes came anew
+// and were others; n + 3: a gap; n + 4: a rule has dropped its connection.
 inline constexpr u32 kMaxSignatures = 65'535;
 
 inline constexpr u32 kMostWork = 2048;
@@ -58,17 +99,60 @@ inline bool reads_answers(const signatures::Signature& rule) {
   return rule.dns && rule.dns->answers && !rule.dns->operations.empty() && rule.dns->names.empty();
 }
 
+inline constexpr u32 kClosedMs = 10'000;
+inline constexpr u32 kMostGaps = 4;
+inline constexpr u32 kMostMarks = 64;
+inline constexpr u32 kLeastWindow = 256, kMostWindow = 16'384, kMostDepth = 1u << 30;
+
 struct SignaturesSettings {
   FileRules rules;
   u32 work = kMostWork;
   Action limit = Action::drop;  // next, drop or pass
+  u32 streams = 0;  // connections that there is room for, as TableSettings::entries; 0: none are followed
+  struct Inspect {
+    u32 depth = 1u << 20;    // bytes of each side
+    u32 window = 4096;       // bytes of a block: a multiple of 64
+    bool midstream = false;  // connections whose beginning was not seen
+    u32 idle_ms = 3'600'000;
+    bool operator==(const Inspect&) const = default;
+  } inspect;
+  Action on_gap = Action::next;  // next, drop or pass
+  TableSettings::Evict evict = TableSettings::Evict::lru;
   bool operator==(const SignaturesSettings&) const = default;
+
+  // What a device goes by when it writes: the words of its table's body that linking leaves alone, and
+  // whether they are what these settings make of them (gpu/stages/signatures/layout.h).
+  static constexpr u32 kFixedWords = XG_STREAMS_OWN;
+  bool is_of(std::span<const u32> body) const {
+    return body.size() >= XG_STREAMS_WORDS && body[XG_STREAMS_WINDOW] == inspect.window;
+  }
+  // Words that a connection has behind the sets.
+  u32 record_words() const { return streams == 0 ? 0 : XG_STREAM_RECORD(inspect.window); }
 };
+
+template <class Table>
+void fields_of(Table& table, SettingsLike<SignaturesSettings::Inspect> auto& s) {
+  table.bytes(
+      "depth", s.depth, kLeastWindow, kMostDepth,
+      "How much of what each side says is inspected, from its first byte on. What is behind it goes on.",
+      Say{});
+  table.bytes(
+      "window", s.window, kLeastWindow, kMostWindow,
+      "So many bytes, a multiple of 64, are a block. A rule sees the block that the last byte is of, as "
+      "far as it has come, and the one in front of it.",
+      Say{});
+  table.flag("midstream", s.midstream,
+             "true: connections are also taken up in the middle, by the first packet that is seen of them.",
+             Say{});
+  table.time("idle", s.idle_ms, 1, kMaxTimeoutMs, "How long a connection is remembered without a packet.",
+             Say{});
+}
 
 template <class Table>
 void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
   table.about(
-      "Rules of intrusion detection systems, in Suricata's language, on each packet by itself. A rule that "
+      "Rules of intrusion detection systems, in Suricata's language, on each packet by itself and, with "
+      "'streams', on what TCP connections say. A rule that "
       "alerts lets the packet go on to the next stage and is told of in the log; one that drops or rejects "
       "drops it, and is told of, too, and one that rejects answers it: TCP by a reset, all else by ICMP; one "
       "that passes lets it go on, and nothing is told. What this release "
@@ -106,6 +190,25 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
       "What becomes of a packet that takes more work, in which more than 48 of the rules' fast patterns "
       "stand, or whose DNS message has more names, or longer ones, than devices read. With anything but "
       "'drop' a packet that is made for it is not looked at.",
+      Say{});
+  table.integer(
+      "streams", s.streams, 0, kMaxTableEntries,
+      "TCP connections that are followed, for rules that are asked of streams: memory of the device for "
+      "all of them is taken when the policy is put in force, six windows and 2.7 KiB each. 0: none.",
+      Say{});
+  table.record("inspect", s.inspect, "\"inspect\"", "How much of a stream is inspected, and of which ones.",
+               Say{});
+  table.word(
+      "on_gap", s.on_gap, kOtherwiseNames,
+      "What becomes of a TCP packet with a payload that cannot be inspected as a stream's: of a connection "
+      "that is not known, too far ahead of what is missing, or brought anew when it is not kept any more. "
+      "With anything but 'drop' it goes on uninspected, and once its receiver acknowledges it, inspection "
+      "goes on behind it.",
+      Say{});
+  table.word(
+      "evict", s.evict, kEvictNames,
+      "Which connection is forgotten where a new one finds no room; 'refuse': none, and the new one is not "
+      "inspected.",
       Say{});
 }
 

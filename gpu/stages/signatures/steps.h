@@ -330,9 +330,11 @@ XG_SELDOM bool xg_signatures_regex(XG_IN(xg_batch) b, u32 automaton, XG_INOUT(xg
 }
 
 /* Whether the `bytes` bytes at `begin` have what so many steps look for. seen_at: in front of which the fast
- * pattern does not stand, if it is of one of them. Adds to `work`, which ends it at `most`. */
+ * pattern does not stand, if it is of one of them. negated: contents and expressions that are negated are
+ * asked, too. Adds to `work`, which ends it at `most`. */
 XG_SELDOM bool xg_signatures_inspect(XG_IN(xg_batch) b, u32 steps, u32 count, XG_INOUT(xg_payload_cursor) c,
-                                     u32 begin, u32 bytes, u32 seen_at, u32 most, XG_INOUT(u32) work) {
+                                     u32 begin, u32 bytes, u32 seen_at, bool negated, u32 most,
+                                     XG_INOUT(u32) work) {
   xg_signatures_inspection n;
   n.payload = begin;
   n.bytes = bytes;
@@ -354,6 +356,11 @@ XG_SELDOM bool xg_signatures_inspect(XG_IN(xg_batch) b, u32 steps, u32 count, XG
     u32 step = steps + at * XG_SIGNATURES_STEP;
     u32 flags = b.image.v[step];
     bool fails = false;
+    u32 kind = XG_STEP_KIND(flags);
+    if (!negated && (flags & XG_STEP_NEGATED) != 0u && (kind == XG_STEP_CONTENT || kind == XG_STEP_REGEX)) {
+      at += 1u;
+      continue;
+    }
     if (!again) {
       tries += 1u;
       if (tries == XG_SIGNATURES_TRIES) {
@@ -361,30 +368,30 @@ XG_SELDOM bool xg_signatures_inspect(XG_IN(xg_batch) b, u32 steps, u32 count, XG
         break;
       }
     }
-    if (XG_STEP_KIND(flags) == XG_STEP_REGEX) {
+    if (kind == XG_STEP_REGEX) {
       n.work += 1u;
       u32 from = (flags & XG_STEP_RELATIVE) == 0u ? 0u : n.position < n.bytes ? n.position : n.bytes;
       bool is_there =
           xg_signatures_regex(b, b.image.v[step + 1u], c, n.payload + from, n.bytes - from, most, n.work);
       fails = is_there == ((flags & XG_STEP_NEGATED) != 0u);
-    } else if (XG_STEP_KIND(flags) != XG_STEP_CONTENT) {
+    } else if (kind != XG_STEP_CONTENT) {
       n.work += 1u;
       fails = !xg_signatures_step(b, step, c, n);
     } else {
-      bool negated = (flags & XG_STEP_NEGATED) != 0u;
+      bool is_negated = (flags & XG_STEP_NEGATED) != 0u;
       u32 size = b.image.v[step + 2u];
       if (!again) xg_signatures_window(b.image, step, n, first, end);
       bool looking = true;
       while (looking) {
         looking = false;
         if (first > end || end == 0u) {
-          fails = !negated;
+          fails = !is_negated;
         } else {
           u32 from = first;
           if ((flags & XG_STEP_FAST) != 0u && seen_at > first + b.image.v[step + 7u])
             from = seen_at - b.image.v[step + 7u];
           u32 found = XG_SIGNATURES_FIND(b, step, c, n, from, end);
-          if (negated) {
+          if (is_negated) {
             fails = found != ~0u && ((flags & XG_STEP_ENDS) == 0u || found + size == end - first);
           } else if (found == ~0u) {
             fails = true;

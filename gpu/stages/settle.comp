@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// gpu/stages/program/settle.comp: what follows for the packets that wait for the program of the round
-// `first_round`, once it has been run (program.comp): one invocation a packet brings it to its next table, or
-// to its end. The push constants are those of gpu/stages/pipeline.comp.
+// gpu/stages/settle.comp: what follows for the packets whose turn at a table of the round `first_round` a shader
+// of its own has had (program/program.comp, signatures/streams.comp): one invocation a packet brings it to its
+// next table, or to its end. What came of it stands above where it waits. The push constants are those of
+// gpu/stages/pipeline.comp.
 #version 460
 #define XG_GLSL 1
 #define XG_PROGRAMS_HAVE_RUN 1
@@ -36,14 +37,26 @@ void main() {
   if (mark == 0u) return;
   xg_view seen;
   xg_view_packet(batch, i, batch.descriptors.v[i], seen);
+  xg_look_inside(batch, seen);
   xg_way way = xg_way_from((mark & 0xffffu) - 1u);
   xg_resume(batch, seen, way);
-  if (way.kind != XG_KIND_PROGRAM + XG_KIND_STATEFUL) return;
-  if (batch.image.v[way.body + XG_BODY_ROUND] != first_round) return;
+  if (way.kind == 0u || batch.image.v[way.body + XG_BODY_ROUND] != first_round) return;
   // What an earlier table has left is in the record.
-  xg_result r = xg_no_result();
-  if (first_round != 0u) r = batch.results.v[i];
-  u32 action = xg_program_settle(batch, way.body, xg_program_touch(batch, way, seen, 0u).facts, seen, r);
+  xg_result r = batch.results.v[i];
+  u32 action;
+#ifdef XG_KIND_SIGNATURES
+  if (way.kind == XG_KIND_SIGNATURES + XG_KIND_STATEFUL) {
+    action = xg_signatures_settle(batch, way.body, mark >> 16, seen, r);
+  } else
+#endif
+#ifdef XG_KIND_PROGRAM
+  if (way.kind == XG_KIND_PROGRAM + XG_KIND_STATEFUL) {
+    action = xg_program_settle(batch, way.body, xg_program_touch(batch, way, seen, 0u).facts, seen, r);
+  } else
+#endif
+  {
+    return;
+  }
   if (XG_VERDICT_ACTION(action) != XG_NEXT) {
     xg_end(batch, batch.image.v[XG_IMAGE_TABLE_AT] + seen.pipeline * XG_PIPELINE_WORDS, action, way, r);
   } else {

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT
+#include "gpu/stages/signatures/stream_reference.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "gpu/reference/client_hello.hpp"
+#include "gpu/reference/stage.hpp"
+#include "gpu/stages/table.h"
+
+namespace xdpgpu::gpu::reference {
+namespace {
+
+namespace sig = signatures;
+
+constexpr u8 kFin = 1, kSyn = 2, kRst = 4, kAck = 16;
+// The largest window that TCP has (RFC 7323): what is farther ahead nobody takes.
+constexpr std::int64_t kReach = (1 << 30) - 1;
+
+bool is_negated(const sig::Step& step) {
+  const auto* const content = std::get_if<sig::Content>(&step);
+  const auto* const regex = std::get_if<sig::Regex>(&step);
+  return (content != nullptr && content->negated) || (regex != nullptr && regex->negated);
+}
+
+// The rule without what must not be there.
+sig::Signature without_negated(const sig::Signature& rule) {
+  sig::Signature made = rule;
+  made.payload.clear();
+  for (u32 i = 0; i < rule.payload.size(); i++) {
+    if (is_negated(rule.payload[i])) continue;
+    if (rule.fast_pattern && rule.fast_pattern->buffer == 0 && rule.fast_pattern->step == i)
+      made.fast_pattern->step = static_cast<u32>(made.payload.size());
+    made.payload.push_back(rule.payload[i]);
+  }
+  return made;
+}
+
+std::span<const u8> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const u8*>(text.data()), text.size()};
+}
+
+struct Pattern {
+  std::string bytes;
+  bool nocase = false;
+  auto operator<=>(const Pattern&) const = default;
+};
+Pattern pattern_of(const sig::Signature& rule) {
+  const sig::Content& content = *sig::found_by(rule);
+  return {content.bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length), content.nocase};
+}
+// Where it stands first.
+std::size_t find(std::string_view text, const Pattern& pattern) {
+  const auto at = std::search(text.begin(), text.end(), pattern.bytes.begin(), pattern.bytes.end(),
+                              [&](char byte, char wanted) {
+                                const bool upper = pattern.nocase && byte >= 'A' && byte <= 'Z';
+                                return wanted == (upper ? static_cast<char>(byte + 32) : byte);
+                              });
+  return at == text.end() ? std::string_view::npos : static_cast<std::size_t>(at - text.begin());
+}
+
+u32 big_endian(std::span<const u8> bytes) {
+  u32 value = 0;
+  for (const u8 byte : bytes.first(4)) value = value << 8 | byte;
+  return value;
+}
+
+}  // namespace
+
+struct Streams::Segment {
+  bool from_upper = false;
+  u8 flags = 0;
+  u32 sequence = 0, acknowledges = 0;
+  std::string_view payload;
+
+  bool has(u8 flag) const { return (flags & flag) != 0; }
+  // A SYN, and nothing that ends a connection.
+  bool begins() const { return (flags & (kSyn | kRst | kFin)) == kSyn; }
+};
+
+// What a packet's bytes make rules do.
+struct Streams::Firing {
+  u64 work = 0;
+  bool too_many = false;  // fast patterns
+  std::set<u32> rules;
+};
+
+Streams::Streams(const SignaturesSettings& settings, const std::array<u64, 2>& secret)
+    : settings_(&settings),
+      table_({.entries = settings.streams, .evict = settings.evict}, secret),
+      connections_(table_.places()) {
+  change(settings);
+}
+
+void Streams::change(const SignaturesSettings& settings) {
+  settings_ = &settings;
+  positives_.clear();
+  for (const sig::Signature& rule : settings.rules.all()) positives_.push_back(without_negated(rule));
+}
+
+// The block in front of the one that the next byte is of.
+u64 Streams::kept_from(const Side& side) const {
+  const u64 block = side.next() / settings_->inspect.window;
+  return block == 0 ? 0 : (block - 1) * settings_->inspect.window;
+}
+
+Streams::Outcome Streams::take(const Packet& packet, SignaturePacket& seen) {
+  if (packet.src.empty() || packet.metadata.protocol != 6 || packet.ports.empty() ||
+      packet.is(XG_PKT_FRAGMENT | XG_PKT_LATER_FRAGMENT | XG_PKT_MALFORMED))
+    return {};
+  const auto tcp = header(packet, packet.metadata.l4_offset, 20);
+  if (tcp.empty()) return {};
+  const auto who = ends(packet, packet.src, packet.dst, packet.ports.first(2), packet.ports.subspan(2), 6);
+  if (!who || !seen.judged) return {};
+  const Segment segment{who->from_upper,
+                        tcp[13],
+                        big_endian(tcp.subspan(4)),
+                        big_endian(tcp.subspan(8)),
+                        {reinterpret_cast<const char*>(seen.payload.data()), seen.payload.size()}};
+  table_.come(who->key, packet.metadata.rx_time_ns * XG_TICKS_PER_NS);
+  Entry* entry = table_.find(true);
+  const bool is_new = entry == nullptr;
+  if (is_new) {
+    const bool taken_up =
+        settings_->inspect.midstream && !segment.payload.empty() && !segment.has(kSyn) && !segment.has(kRst);
+    if (segment.begins() || taken_up) entry = table_.insert(table_.now());
+    if (entry == nullptr) return {segment.payload.empty() || segment.has(kRst) ? What::other : What::gap, {}};
+  }
+  Connection& connection = connections_[table_.place_of(*entry)];
+  if (is_new || (segment.begins() && connection.is_over())) {
+    connection = {};
+    const u32 lower = number(who->key, 32), upper = number(who->key, 34);
+    connection.upper_is_client = segment.has(kSyn) ? segment.from_upper != segment.has(kAck) : upper >= lower;
+  }
+  Outcome outcome = take(connection, segment, seen);
+  outcome.passes = connection.passed;
+  const u64 ms = segment.payload.empty() && connection.is_over() ? kClosedMs : settings_->inspect.idle_ms;
+  entry->deadline = table_.now() + ms * 1'000'000 * XG_TICKS_PER_NS;
+  return outcome;
+}
+
+Streams::Outcome Streams::take(Connection& connection, const Segment& segment, SignaturePacket& seen) {
+  Side& side = connection.sides[segment.from_upper ? 1 : 0];
+  Side& other = connection.sides[segment.from_upper ? 0 : 1];
+  if (connection.dropped) return {What::dropped, {}};
+  if (segment.has(kRst)) {
+    if (side.begun && segment.sequence == static_cast<u32>(side.first + side.next())) connection.reset = true;
+    return {};
+  }
+  if (segment.has(kSyn)) {
+    if (!segment.begins()) return {};
+    if (!side.begun) {
+      side = {};
+      side.begun = true;
+      side.first = segment.sequence + 1;
+    }
+    if (side.first != segment.sequence + 1) return {};
+  }
+  if (segment.has(kAck) && other.begun) acknowledge(other, segment.acknowledges);
+  if (side.begun && segment.has(kFin)) side.over = true;
+  if (segment.payload.empty() || connection.passed) return {};
+  if (!side.begun) {
+    if (!settings_->inspect.midstream) return {What::gap, {}};
+    side = {};
+    side.begun = true;
+    side.first = segment.sequence;
+  }
+  const bool answers = segment.from_upper != connection.upper_is_client;
+  const bool open = segment.has(kAck) && !segment.has(kSyn);
+  seen.connection = XG_CONNECTION_SEEN | XG_CONNECTION_HAS | (answers ? XG_CONNECTION_ANSWERS : 0) |
+                    (open ? XG_CONNECTION_ESTABLISHED : 0);
+  return payload(connection, side, segment, seen);
+}
+
+void Streams::mark(Side& side, u64 position) {
+  if (side.marks.size() == kMostMarks) side.marks.erase(side.marks.begin());
+  side.marks.push_back(position);
+}
+
+bool Streams::has_mark(const Side& side, std::int64_t position) {
+  return std::find(side.marks.begin(), side.marks.end(), position) != side.marks.end();
+}
+
+// What the side has sent is acknowledged up to this number.
+void Streams::acknowledge(Side& side, u32 number) const {
+  const auto next = static_cast<std::int64_t>(side.next());
+  const std::int64_t up_to = next + static_cast<std::int32_t>(number - side.first - static_cast<u32>(next));
+  const bool is_known = up_to <= next || up_to > side.farthest;
+  if (is_known || settings_->on_gap == Action::drop || side.next() >= settings_->inspect.depth) {
+    side.acknowledged = static_cast<u64>(
+        std::max<std::int64_t>(static_cast<std::int64_t>(side.acknowledged), std::min(up_to, next)));
+    return;
+  }
+  Side behind;
+  behind.begun = behind.cut = true;
+  behind.over = side.over;
+  behind.first = number;
+  behind.farthest = side.farthest - up_to;
+  side = std::move(behind);
+}
+
+Streams::Outcome Streams::payload(Connection& connection, Side& side, const Segment& segment,
+                                  const SignaturePacket& seen) {
+  const auto next = static_cast<std::int64_t>(side.next());
+  // Which of the positions that have this number: the one nearest to what comes next.
+  const u32 number = segment.sequence + (segment.has(kSyn) ? 1 : 0) - side.first;
+  const std::int64_t position = next + static_cast<std::int32_t>(number - static_cast<u32>(next));
+  std::string_view bytes = segment.payload;
+  if (position >= next && position - next <= kReach)
+    side.farthest = std::max(side.farthest, position + static_cast<std::int64_t>(bytes.size()));
+  bool gap = false;
+  std::int64_t at = position;
+  const auto kept = static_cast<std::int64_t>(kept_from(side));
+  if (position < next) {
+    const auto old = std::min<std::int64_t>(next - position, static_cast<std::int64_t>(bytes.size()));
+    const auto front = std::clamp<std::int64_t>(kept - position, 0, old);
+    const std::int64_t end = position + front;
+    const auto acknowledged = static_cast<std::int64_t>(side.acknowledged);
+    gap = front > 0 && end > acknowledged;
+    if (gap) {
+      const std::int64_t first = std::max(position, acknowledged), last = position + old;
+      gap = !has_mark(side, first) || !has_mark(side, last);
+      if (!gap && side.text.compare(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first),
+                                    bytes.substr(static_cast<std::size_t>(first - position),
+                                                 static_cast<std::size_t>(last - first))) != 0)
+        return {What::changed, {}};
+    }
+    if (gap && settings_->on_gap == Action::drop) return {What::gap, {}};
+    for (std::int64_t i = front; i < old; i++)
+      if (side.text[static_cast<std::size_t>(position + i)] != bytes[static_cast<std::size_t>(i)])
+        return {What::changed, {}};
+    bytes.remove_prefix(static_cast<std::size_t>(old));
+    at += old;
+  }
+  const auto depth = static_cast<std::int64_t>(settings_->inspect.depth);
+  bytes = bytes.substr(0, static_cast<std::size_t>(std::max<std::int64_t>(0, depth - at)));
+  Outcome outcome{What::inspected, {}};
+  if (!bytes.empty()) outcome = put(connection, side, static_cast<u64>(at), bytes, seen);
+  if (gap && outcome.what == What::inspected && outcome.fire.empty()) outcome.what = What::gap;
+  return outcome;
+}
+
+// Bytes that nobody has brought, but for what came early.
+Streams::Outcome Streams::put(Connection& connection, Side& side, u64 position, std::string_view bytes,
+                              const SignaturePacket& seen) {
+  for (std::size_t i = 0; i < bytes.size(); i++) {
+    const auto early = side.early.find(position + i);
+    if (early != side.early.end() && early->second != bytes[i]) return {What::changed, {}};
+  }
+  std::map<u64, char> all = side.early;
+  for (std::size_t i = 0; i < bytes.size(); i++) all[position + i] = bytes[i];
+  if (position > side.next()) {
+    u32 pieces = 0;
+    for (auto it = all.begin(); it != all.end(); ++it)
+      if (it == all.begin() || std::prev(it)->first + 1 != it->first) pieces++;
+    const bool too_far = position + bytes.size() > kept_from(side) + 3 * u64{settings_->inspect.window};
+    if (too_far || pieces > kMostGaps) return {What::gap, {}};
+    side.early = std::move(all);
+    return {What::inspected, {}};
+  }
+  side.early = std::move(all);
+  const u64 end = position + bytes.size();
+  Outcome outcome = advance(connection, side, seen);
+  mark(side, end);
+  if (side.next() != end) mark(side, side.next());
+  return outcome;
+}
+
+// Inspects what has come to be whole.
+Streams::Outcome Streams::advance(Connection& connection, Side& side, const SignaturePacket& seen) {
+  const u64 window = settings_->inspect.window;
+  Firing firing;
+  while (!side.early.empty() && side.early.begin()->first == side.next()) {
+    // Up to a block's end.
+    const u64 from = kept_from(side), before = side.next() - from;
+    do {
+      side.text.push_back(side.early.begin()->second);
+      side.early.erase(side.early.begin());
+    } while (side.next() % window != 0 && !side.early.empty() && side.early.begin()->first == side.next());
+    look(std::string_view(side.text).substr(from), before, from == 0 && !side.cut, seen, firing);
+    if (from == 0 && !side.cut && (seen.connection & XG_CONNECTION_ANSWERS) == 0)
+      look_for_hello(connection, side.text, seen, firing);
+  }
+  if (firing.too_many || firing.work > settings_->work) {
+    connection.dropped = settings_->limit == Action::drop;
+    return {What::limit, {}};
+  }
+  Outcome outcome{What::inspected, {firing.rules.begin(), firing.rules.end()}};
+  if (outcome.fire.empty()) return outcome;
+  const sig::Action action = settings_->rules.all()[outcome.fire[0]].action;
+  connection.passed = action == sig::Action::pass;
+  connection.dropped = action != sig::Action::pass && action != sig::Action::alert;
+  return outcome;
+}
+
+// text: T(e), of which the first `before` bytes are known.
+void Streams::look(std::string_view text, std::size_t before, bool from_start, const SignaturePacket& seen,
+                   Firing& firing) const {
+  const auto& rules = settings_->rules.all();
+  std::set<Pattern> patterns;
+  for (u32 i = 0; i < rules.size(); i++) {
+    const sig::Signature& rule = rules[i];
+    if (rule.where == sig::Where::packet || rule.hello) continue;
+    const Pattern pattern = pattern_of(rule);
+    if (find(text, pattern) == std::string_view::npos) continue;
+    patterns.insert(pattern);
+    if ((!from_start && sig::from_start(rule)) || !applies(rule, seen)) continue;
+    if (fires(i, text, before, firing.work)) firing.rules.insert(i);
+  }
+  firing.too_many = firing.too_many || patterns.size() > sig::kMostPatterns;
+}
+
+void Streams::look_for_hello(Connection& connection, std::string_view text, const SignaturePacket& seen,
+                             Firing& firing) const {
+  const auto& rules = settings_->rules.all();
+  const bool asks = std::any_of(rules.begin(), rules.end(),
+                                [](const sig::Signature& rule) { return rule.hello.has_value(); });
+  if (connection.hello_is_read || !asks) return;
+  const ClientHello hello = read_client_hello(text);
+  if (hello.state == ClientHello::State::cut && text.size() < u64{2} * settings_->inspect.window) return;
+  connection.hello_is_read = true;
+  // It is longer than what is kept.
+  if (hello.state == ClientHello::State::cut) firing.too_many = true;
+  if (!hello.server_name) return;
+  const std::string name = "." + *hello.server_name;
+  std::set<Pattern> patterns;
+  for (u32 i = 0; i < rules.size(); i++) {
+    const sig::Signature& rule = rules[i];
+    if (!rule.hello) continue;
+    if (sig::found_by(rule) != nullptr) {
+      const Pattern pattern = pattern_of(rule);
+      if (find(name, pattern) == std::string_view::npos) continue;
+      patterns.insert(pattern);
+    }
+    if (applies(rule, seen) && is_named(*rule.hello, *hello.server_name, firing.work)) firing.rules.insert(i);
+  }
+  firing.too_many = firing.too_many || patterns.size() > sig::kMostPatterns;
+}
+
+bool Streams::fires(u32 rule, std::string_view text, std::size_t before, u64& work) const {
+  const sig::Signature& positive = positives_[rule];
+  const Pattern pattern = pattern_of(positive);
+  const auto holds = [&](std::size_t bytes) {
+    return find(text.substr(0, bytes), pattern) != std::string_view::npos &&
+           is_in(positive, bytes_of(text.substr(0, bytes)), work);
+  };
+  if (!holds(text.size()) || holds(before)) return false;
+  if (!sig::negates(settings_->rules.all()[rule])) return true;
+  // What holds of so many bytes holds of more: the first that are enough are searched by halves.
+  std::size_t not_yet = std::max(before, find(text, pattern) + pattern.bytes.size() - 1),
+              enough = text.size();
+  while (enough - not_yet > 1) {
+    const std::size_t half = not_yet + (enough - not_yet) / 2;
+    (holds(half) ? enough : not_yet) = half;
+  }
+  return is_in(settings_->rules.all()[rule], bytes_of(text.substr(0, enough)), work);
+}
+
+}  // namespace xdpgpu::gpu::reference
