@@ -162,6 +162,31 @@ TEST_F(CliNotes, APipelineThatNobodyUses) {
       notes(R"("rules": [{"match": {"proto": "udp"}, "action": {"mirror": "p"}}])" + kPipeline).empty());
 }
 
+// Of a stream is known whose it is, but bits on a connection are nowhere.
+TEST_F(CliNotes, RulesThatNobodyTellsOfConnections) {
+  file("a.rules",
+       "alert udp any any -> any any (flow:to_server; content:\"a\"; sid:1;)\n"
+       "alert tcp any any -> any any (flow:to_server; content:\"a\"; sid:2;)\n"
+       "alert tcp any any -> any any (flow:to_server; content:\"a\"; flowbits:set,x; sid:3;)\n"
+       "alert tcp any any -> any any (content:\"a\"; flowbits:isset,x; sid:4;)\n"
+       "alert tcp any any -> any any (content:\"a\"; xbits:set,y,track ip_src; sid:5;)\n"
+       "alert tcp any any -> any any (flow:to_server; content:\"a\"; depth:9; sid:6;)\n");
+  const auto of = [&](const std::string& in_front, int streams) {
+    return notes(R"("fragments": "track", "rules": [{"action": {"inspect": "p"}}], "pipelines": {"p": [)" +
+                 in_front + R"({"stage": "signatures", "rules": ["a.rules"], "streams": )" +
+                 std::to_string(streams) + "}]}");
+  };
+  const auto asking = [](int rules) {
+    return HasSubstr("signatures of pipeline \"p\", stage 1: " + std::to_string(rules) +
+                     " of its rules ask for a packet's connection, or for bits on it, and there is none: "
+                     "put a stage conntrack in front of it");
+  };
+  EXPECT_THAT(of("", 16), testing::Contains(asking(4))) << "1, 3, 4 and, of packets, 6";
+  EXPECT_THAT(of("", 0), testing::Contains(asking(1))) << "the others are not decided";
+  EXPECT_THAT(of(R"({"stage": "conntrack", "egress": false}, )", 16),
+              testing::Not(testing::Contains(HasSubstr("put a stage conntrack"))));
+}
+
 TEST_F(CliNotes, HugePagesThatAreNotReserved) {
   std::ifstream meminfo("/proc/meminfo");
   long free = 0;

@@ -41,16 +41,21 @@ TEST(Lowering, NamesWhatPacketsDoNotDecide) {
            {"tcp", "content:\"a\";", {"content"}},
            {"tcp", "content:\"a\"; depth:5;", {"content"}},
            {"ip", "content:\"a\";", {"content"}},
-           {"tcp-stream", "content:\"a\";", {"tcp-stream", "content"}},
+           {"tcp-stream", "content:\"a\";", {"tcp-stream"}},
            {"http",
             "flow:established; http.uri; content:\"a\"; http.method; content:\"GET\";",
             {"http", "http.uri", "http.method"}},
-           {"tls", "tls_sni; content:\"a\";", {"tls", "tls.sni"}},
+           {"tls", "tls_sni; content:\"a\";", {"tls.sni"}},
+           {"tls", "content:\"a\";", {"tls", "content"}},
+           {"tls",
+            "tls.sni; content:\"a\"; tls.cert_subject; content:\"b\";",
+            {"tls.cert_subject", "tls.sni"}},
            {"http", "file_data; content:\"a\";", {"http", "file.data"}},
            {"pkthdr", "", {"pkthdr"}},
            {"udp", "content:\"a\"; flowint:n,+,1;", {"flowint"}},
            {"udp", "content:\"a\"; flow:only_frag;", {"flow"}},
-           {"ip", "content:\"a\"; flow:only_stream;", {"flow", "content"}},
+           {"ip", "content:\"a\"; flow:only_stream;", {"flow"}},
+           {"dns", "flow:only_stream;", {"flow"}},
            {"udp", "udp.hdr; content:\"a\";", {"udp.hdr"}},
            {"tcp", "tcp.mss:1460;", {"tcp.mss"}},
            {"ip", "ipopts:any;", {"ipopts"}},
@@ -85,6 +90,164 @@ TEST(Lowering, NamesWhatPacketsDoNotDecide) {
     EXPECT_EQ(said, keywords) << protocol << " " << options;
     EXPECT_FALSE(made.signature) << protocol << " " << options;
   }
+}
+
+// ---- streams
+
+Lowered in_streams(const std::string& options, const std::string& protocol = "tcp") {
+  return lower(rule_of(fmt::format("alert {} any any -> any any ({} sid:1;)", protocol, options)),
+               Streams::followed);
+}
+
+TEST(Lowering, SaysWhereSuricataLooksForContents) {
+  using sig::Where;
+  struct Case {
+    std::string protocol, options;
+    Where where;
+  };
+  for (const auto& [protocol, options, where] :
+       std::vector<Case>{{"tcp", "content:\"a\";", Where::stream},
+                         {"tcp", "content:\"a\"; content:!\"b\"; within:9; pcre:\"/c/\";", Where::stream},
+                         {"tcp", "content:\"a\"; flow:established,to_server;", Where::stream},
+                         {"tcp", "content:\"a\"; flow:only_stream; depth:5;", Where::stream},
+                         {"tcp-stream", "content:\"a\";", Where::stream},
+                         {"tcp-stream", "content:\"a\"; depth:5;", Where::stream},
+                         {"tcp", "content:\"a\"; depth:5;", Where::both},
+                         {"tcp", "content:\"a\"; content:\"b\"; offset:5;", Where::both},
+                         {"tcp", "content:\"a\"; startswith;", Where::both},
+                         {"tcp-pkt", "content:\"a\"; depth:5;", Where::packet},
+                         {"tcp", "content:\"a\"; dsize:>5;", Where::packet},
+                         {"tcp", "content:\"a\"; flags:PA;", Where::packet},
+                         {"tcp", "content:\"a\"; flow:no_stream;", Where::packet},
+                         {"tcp", "flags:S;", Where::packet},
+                         {"tcp", "", Where::packet},
+                         {"udp", "content:\"a\"; depth:5;", Where::packet},
+                         {"dns", "content:\"a\"; dns.query; content:\"b\";", Where::packet}}) {
+    const auto made = in_streams(options, protocol);
+    ASSERT_TRUE(made.signature) << protocol << " " << options << ": " << made.not_yet.at(0).why;
+    EXPECT_EQ(made.signature->where, where) << protocol << " " << options;
+    EXPECT_EQ(sig::beyond_bounds(*made.signature), std::nullopt) << protocol << " " << options;
+    EXPECT_FALSE(made.lacks_streams);
+    // Of the same rules, where none is followed, those of packets are decided.
+    const auto without = lowered(options, protocol);
+    EXPECT_EQ(without.signature.has_value(), where == Where::packet) << protocol << " " << options;
+    EXPECT_EQ(without.lacks_streams, where != Where::packet) << protocol << " " << options;
+    if (where == Where::packet) {
+      EXPECT_EQ(without.signature, made.signature);
+    }
+  }
+}
+
+TEST(Lowering, SaysWhyStreamsDoNotDecide) {
+  struct Case {
+    std::string protocol, options, said;
+  };
+  for (const auto& [protocol, options, said] : std::vector<Case>{
+           {"ip", "content:\"a\";", "content: it is looked for in a stream, and is not for TCP alone"},
+           {"udp", "content:\"a\"; flow:only_stream;",
+            "flow: it is looked for in a stream, and is not for TCP alone"},
+           {"tcp", "content:\"a\"; endswith;",
+            "content: it is looked for in a stream, and asks for the end of a stream (endswith)"},
+           {"tcp", "content:\"a\"; isdataat:!1,relative;",
+            "content: it is looked for in a stream, and asks for the end of a stream (endswith)"},
+           {"tcp", "content:\"a\"; isdataat:!5,relative;",
+            "content: it is looked for in a stream, and asks where a stream ends (isdataat with !)"},
+           {"tcp", "content:\"a\"; pcre:\"/b$/\";",
+            "content: it is looked for in a stream, and asks for the end of a stream ($ in pcre)"},
+           {"tcp", "content:!\"a\";",
+            "content: it is looked for in a stream, and has no content that has to be there, by which a "
+            "stream's rules are found"},
+           {"tcp", "pcre:\"/a/\";",
+            "content: it is looked for in a stream, and has no content that has to be there, by which a "
+            "stream's rules are found"},
+           {"tcp-stream", "flags:S;",
+            "tcp-stream: it is looked for in a stream, and asks for what packets have, and streams have not"},
+           {"tcp", "content:\"a\"; dsize:5; flow:only_stream;",
+            "flow: it is looked for in a stream, and asks for what packets have, and streams have not"},
+           {"tcp", "content:\"a\"; pcre:\"/(b)\\1/\";",
+            "pcre: no device decides its expression, and a stream is on devices alone"}}) {
+    const auto made = in_streams(options, protocol);
+    ASSERT_EQ(made.not_yet.size(), 1u) << protocol << " " << options;
+    EXPECT_EQ(made.not_yet[0].keyword + ": " + made.not_yet[0].why, said);
+    // It does not matter whether some are followed.
+    const auto without = lowered(options, protocol);
+    EXPECT_EQ(without.not_yet.at(0), made.not_yet[0]) << protocol << " " << options;
+    EXPECT_FALSE(without.lacks_streams) << protocol << " " << options;
+  }
+  EXPECT_EQ(lowered("content:\"a\";", "tcp").not_yet.at(0).why,
+            "it is looked for in a stream: \"streams\" of the stage says how many connections are followed");
+  // What an application says stands in the way by itself.
+  EXPECT_EQ(in_streams("content:\"a\"; http.uri; content:\"b\";", "http").not_yet.size(), 2u);
+  EXPECT_EQ(lowered("content:\"a\"; http.uri; content:\"b\";", "http").not_yet.size(), 3u);
+}
+
+TEST(Lowering, ServersNamesAreStreams) {
+  const auto of = [](const std::string& options, const std::string& protocol = "tls") {
+    return in_streams(options, protocol);
+  };
+  for (const char* protocol : {"tls", "tcp", "ip"}) {
+    const auto made =
+        of("flow:established,to_server; tls.sni; content:\"bad.example\"; endswith; nocase;", protocol);
+    ASSERT_TRUE(made.signature) << protocol << ": " << made.not_yet.at(0).why;
+    const sig::Signature& one = *made.signature;
+    EXPECT_EQ(one.where, sig::Where::stream);
+    EXPECT_EQ(one.header.protocols, std::bitset<256>().set(6));
+    EXPECT_TRUE(one.payload.empty());
+    EXPECT_FALSE(made.of_connections);
+    ASSERT_EQ(one.hello.value().names.size(), 1u);
+    EXPECT_EQ(one.fast_pattern.value().buffer, 1u);
+    EXPECT_EQ(sig::found_by(one)->bytes, "bad.example");
+  }
+  const auto dotted = of("tls.sni; dotprefix; content:\".bad.example\"; endswith; bsize:<40;");
+  EXPECT_TRUE(dotted.signature.value().hello->names.at(0).dot_prefix);
+  EXPECT_EQ(dotted.signature->hello->names[0].sizes.size(), 1u);
+  // Not found by anything.
+  EXPECT_EQ(sig::found_by(of("tls.sni; content:!\"good\";").signature.value()), nullptr);
+  EXPECT_TRUE(lowered("tls.sni; content:\"a\";", "tls").lacks_streams);
+  EXPECT_EQ(of("tls.sni; content:\"a\"; pcre:\"/(b)\\1/\";").not_yet.at(0).keyword, "pcre");
+  EXPECT_EQ(
+      of("content:\"b\"; tls.sni; content:\"a\";").not_yet.at(0).why,
+      "it is looked for in a stream, and asks for the stream's contents beside those of its ClientHello");
+}
+
+// A stream knows its sides, but not which of the connections of the same addresses and ports it is.
+TEST(Lowering, AsksConntrackForWhatStreamsDoNotKnow) {
+  const auto asks = [](const std::string& options) { return in_streams(options).of_connections; };
+  EXPECT_FALSE(asks("content:\"a\"; flow:established,to_server;"));
+  EXPECT_TRUE(asks("content:\"a\"; depth:5; flow:established,to_server;"));
+  EXPECT_TRUE(asks("content:\"a\"; flow:established; flowbits:set,x;"));
+  EXPECT_TRUE(asks("content:\"a\"; flowbits:set,x;"));
+  EXPECT_FALSE(asks("content:\"a\"; xbits:set,x,track ip_src;"));
+  const auto conditions = [](const std::string& options) {
+    return in_streams(options).signature.value().conditions;
+  };
+  using Way = sig::ConnectionIs::Way;
+  EXPECT_THAT(conditions("content:\"a\"; flow:established,to_server; flowbits:set,x;"),
+              testing::ElementsAre(sig::Condition(sig::ConnectionIs{Way::to_server, true})));
+  EXPECT_THAT(conditions("content:\"a\"; flowbits:set,x; flowbits:set,y;"),
+              testing::ElementsAre(sig::Condition(sig::ConnectionIs{})));
+}
+
+// A host drops the packet with which a rule fires: what it brought comes again, and fires no more.
+TEST(Lowering, LeavesNothingOfStreamsToHosts) {
+  const auto of = [](const std::string& action, const std::string& options) {
+    const auto made =
+        lower(rule_of(action + " tcp any any -> any any (content:\"a\"; " + options + " sid:1;)"),
+              Streams::followed);
+    return made.signature ? "decided" : made.not_yet.at(0).keyword;
+  };
+  const std::string counted = "threshold:type both, track by_src, count 5, seconds 60;";
+  EXPECT_EQ(of("drop", ""), "decided");
+  EXPECT_EQ(of("alert", counted), "decided");
+  EXPECT_EQ(of("drop", counted), "threshold");
+  EXPECT_EQ(of("drop", counted + " depth:9;"), "threshold");
+  EXPECT_EQ(of("drop", counted + " dsize:9;"), "decided");
+  EXPECT_EQ(of("pass", "threshold:type limit, track by_src, count 5, seconds 60;"), "threshold");
+  EXPECT_EQ(of("drop", "detection_filter:track by_src, count 5, seconds 60;"), "detection_filter");
+  EXPECT_EQ(of("alert", "flowbits:isset,x;"), "decided");
+  EXPECT_EQ(of("reject", "flowbits:isset,x;"), "flowbits");
+  EXPECT_EQ(of("drop", "xbits:isset,x,track ip_src;"), "xbits");
+  EXPECT_EQ(of("drop", "flowbits:set,x;"), "decided");
 }
 
 // Bounds of the devices, which real rules are far from.
@@ -370,6 +533,15 @@ TEST(Lowering, TellsWhatASignatureCosts) {
   EXPECT_DOUBLE_EQ(cost("content:\"ab\"; nocase; isdataat:9;"), 2 * 4 * 999.0 / 65536);
   EXPECT_DOUBLE_EQ(cost("content:\"ab\"; startswith;"), 1.0 / 65536);
   EXPECT_DOUBLE_EQ(cost("content:\"abcd\"; fast_pattern:0,2;"), 997.0 / 65536);
+  // A stream's text has 6,144, and a rule that is looked for in packets, too, costs both.
+  const auto of_tcp = [](const std::string& options) {
+    const auto rule = rule_of("alert tcp any any -> any any (" + options + " sid:1;)");
+    return cost_of(lower(rule, Streams::followed).signature.value());
+  };
+  EXPECT_DOUBLE_EQ(of_tcp("content:\"ab\";"), 6143.0 / 65536);
+  EXPECT_DOUBLE_EQ(of_tcp("content:\"abc\"; depth:9;"), 2 * 7.0 / (65536 * 256));
+  EXPECT_DOUBLE_EQ(of_tcp("content:\"abc\"; offset:9;"), (6133.0 + 989) / (65536 * 256));
+  EXPECT_DOUBLE_EQ(of_tcp("content:\"ab\"; dsize:9;"), 999.0 / 65536);
   // A name has 32.
   EXPECT_DOUBLE_EQ(cost("dns.query; content:\"ab\";"), 31.0 / 65536);
   EXPECT_DOUBLE_EQ(cost("isdataat:1; dns.query; content:\"ab\"; startswith;"), 2.0 / 65536);

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "userspace/policy/policy.hpp"
 
 namespace xdpgpu::policy {
@@ -125,10 +127,65 @@ TEST(RuleFiles, SayWhatOfThemIsNotDecided) {
                                         "alert udp any any -> any any (content:\"a\"; sid:4;)\n"}});
   ASSERT_TRUE(policy) << sentences(policy.error());
   const gpu::FileRules& rules = rules_of(*policy);
-  ASSERT_EQ(rules.notes.size(), 2u);
+  ASSERT_EQ(rules.notes.size(), 3u);
   EXPECT_THAT(rules.notes[0], HasSubstr("3 of 4 rules are not decided"));
   EXPECT_THAT(rules.notes[0], HasSubstr("ask for http (2), "));
-  EXPECT_THAT(rules.notes[1], HasSubstr("1 of the rules that are not decided are rules that pass"));
+  EXPECT_THAT(rules.notes[1], HasSubstr("1 of the rules that are not decided are looked for in TCP streams"));
+  EXPECT_THAT(rules.notes[2], HasSubstr("1 of the rules that are not decided are rules that pass"));
+}
+
+TEST(RuleFiles, AreLookedForInStreamsWhereSomeAreFollowed) {
+  using gpu::signatures::Where;
+  const FileContents files{{"a.rules",
+                            "alert tcp any any -> any any (content:\"a\"; sid:1;)\n"
+                            "alert tcp any any -> any any (content:\"a\"; depth:3; sid:2;)\n"
+                            "alert tcp any any -> any any (content:\"a\"; dsize:3; sid:3;)\n"
+                            "alert tcp any any -> any any (content:\"a\"; endswith; sid:4;)\n"}};
+  const auto with = read(R"("rules": ["a.rules"], "streams": 16)", files);
+  ASSERT_TRUE(with) << sentences(with.error());
+  std::map<u32, Where> where;
+  for (const auto& rule : rules_of(*with).all()) where[rule.sid] = rule.where;
+  EXPECT_EQ(where, (std::map<u32, Where>{{1, Where::stream}, {2, Where::both}, {3, Where::packet}}));
+  EXPECT_THAT(rules_of(*with).notes, testing::ElementsAre(HasSubstr("1 of 4 rules are not decided")));
+  const auto without = read(R"("rules": ["a.rules"])", files);
+  ASSERT_TRUE(without) << sentences(without.error());
+  EXPECT_EQ(rules_of(*without).all().size(), 1u);
+  EXPECT_THAT(
+      rules_of(*without).notes,
+      testing::ElementsAre(HasSubstr("3 of 4 rules are not decided"),
+                           "2 of the rules that are not decided are looked for in TCP streams, of which none "
+                           "is followed: \"streams\" says how many are"));
+}
+
+// Of a stream a device passes the rest: no host says later that it does not.
+TEST(RuleFiles, ThatPassStreamsDoSoAtOnce) {
+  const std::string rules =
+      "pass tcp any any -> any any (content:\"a\"; sid:1;)\n"
+      "pass tcp any any -> any any (content:\"a\"; dsize:3; sid:2;)\n"
+      "alert tcp any any -> any any (content:\"a\"; xbits:set,b,track ip_src; sid:3;)\n";
+  const auto some = read(R"("rules": ["a.rules"], "streams": 16)", {{"a.rules", rules}});
+  ASSERT_TRUE(some) << sentences(some.error());
+  std::map<u32, bool> late;
+  for (const auto& head : *rules_of(*some).heads) late[head.sid] = head.late;
+  EXPECT_EQ(late, (std::map<u32, bool>{{1, false}, {2, true}, {3, false}}));
+  const auto suppressed =
+      read(R"("rules": ["a.rules"], "streams": 16, "threshold": "t")",
+           {{"a.rules", rules}, {"t", "suppress gen_id 1, sig_id 1, track by_src, ip 192.0.2.1\n"}});
+  ASSERT_TRUE(suppressed) << sentences(suppressed.error());
+  EXPECT_EQ(rules_of(*suppressed).all().size(), 2u);
+  EXPECT_THAT(rules_of(*suppressed).notes.at(0), HasSubstr("ask for suppress (1)"));
+  // Nor is what asks for a bit that it would have set.
+  const std::string bits =
+      "pass tcp any any -> any any (content:\"a\"; xbits:set,b,track ip_src; sid:1;)\n"
+      "alert tcp any any -> any any (content:\"c\"; xbits:isset,b,track ip_src; sid:4;)\n";
+  const auto asked = read(R"("rules": ["a.rules"], "streams": 16)", {{"a.rules", bits}});
+  ASSERT_TRUE(asked) << sentences(asked.error());
+  EXPECT_EQ(rules_of(*asked).all().size(), 2u);
+  const auto unasked =
+      read(R"("rules": ["a.rules"], "streams": 16, "threshold": "t")",
+           {{"a.rules", bits}, {"t", "suppress gen_id 1, sig_id 1, track by_src, ip 192.0.2.1\n"}});
+  ASSERT_TRUE(unasked) << sentences(unasked.error());
+  EXPECT_TRUE(rules_of(*unasked).all().empty());
 }
 
 TEST(RuleFiles, SayThatDnsOverTcpIsNotDecided) {
@@ -237,6 +294,43 @@ TEST(RuleFiles, ThatAreWrongAreNamedByFileAndLine) {
   EXPECT_THAT(with(R"("vars": {"P": "80],[x"})"), HasSubstr("the variable P is neither addresses nor ports"));
   EXPECT_THAT(with(R"("vars": {"P": "$P"})"), HasSubstr("the variable P is neither"));
   EXPECT_THAT(with(R"("vars": {"P": "$Q", "Q": "$P"})"), HasSubstr("the variable P is neither"));
+}
+
+gpu::SignaturesSettings settings_with(const std::string& more) {
+  const auto policy = read(R"("rules": ["a.rules"], )" + more,
+                           {{"a.rules", "alert udp any any -> any any (content:\"a\"; sid:1;)\n"}});
+  EXPECT_TRUE(policy) << sentences(policy.error());
+  return policy ? std::get<gpu::SignaturesSettings>(policy->pipelines.at(0).stages.at(0))
+                : gpu::SignaturesSettings{};
+}
+
+TEST(RuleFiles, AreForStreamsOfSoManyBytes) {
+  const auto some = settings_with(
+      R"("streams": 65536, "on_gap": "drop", "evict": "refuse",
+         "inspect": {"depth": "64KiB", "window": 8192, "midstream": true, "idle": "30s"})");
+  EXPECT_EQ(some.streams, 65'536u);
+  EXPECT_EQ(some.on_gap, gpu::Action::drop);
+  EXPECT_EQ(some.evict, gpu::TableSettings::Evict::refuse);
+  EXPECT_EQ(some.inspect, (gpu::SignaturesSettings::Inspect{65'536, 8192, true, 30'000}));
+  EXPECT_EQ(settings_with(R"("inspect": {"depth": "1GB"})").inspect.depth, 1u << 30);
+  EXPECT_EQ(settings_with(R"("inspect": {"depth": "256"})").inspect.depth, 256u);
+  EXPECT_EQ(settings_with(R"("inspect": {})").inspect, gpu::SignaturesSettings::Inspect{});
+  EXPECT_EQ(settings_with(R"("work": 256)").streams, 0u);
+}
+
+TEST(RuleFiles, RefuseNumbersOfBytesThatAreNone) {
+  const auto said = [](const std::string& depth) {
+    return problems(R"("rules": ["a.rules"], "inspect": {"depth": )" + depth + "}",
+                    {{"a.rules", "alert udp any any -> any any (content:\"a\"; sid:1;)\n"}});
+  };
+  const std::string range =
+      "/pipelines/ids/0/inspect/depth: must be a whole number of bytes from 256 to 1GB, alone or as a string "
+      "like \"64KB\"";
+  for (const char* const beyond : {"255", "1073741825", R"("2GB")", R"("255")", "-1", "1024.5"})
+    EXPECT_THAT(said(beyond), HasSubstr(range + "\n")) << beyond;
+  EXPECT_THAT(said("true"), HasSubstr(range + ", is "));
+  EXPECT_THAT(said("[4096]"), HasSubstr(range + ", is "));
+  EXPECT_THAT(said(R"("4 KB")"), HasSubstr("\"4 KB\" is no number of bytes; write a whole number"));
 }
 
 }  // namespace

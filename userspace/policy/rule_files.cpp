@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -21,8 +20,8 @@ namespace sig = gpu::signatures;
 // Reads what a source says, and reports what is wrong in it.
 class Maker {
  public:
-  Maker(Report& report, const Place& stage, const rules::ReadFile& read)
-      : report_(report), stage_(stage), read_(read) {}
+  Maker(Report& report, const Place& stage, rules::Streams streams, const rules::ReadFile& read)
+      : report_(report), stage_(stage), streams_(streams), read_(read) {}
 
   void make(gpu::FileRules& to) {
     const gpu::RuleSource& source = to.source;
@@ -78,8 +77,7 @@ class Maker {
     failed_ = true;
   }
 
-  static void lower(const std::vector<rules::Rule>& rules, const rules::Classes& classes,
-                    gpu::FileRules& to) {
+  void lower(const std::vector<rules::Rule>& rules, const rules::Classes& classes, gpu::FileRules& to) const {
     struct Made {
       sig::Signature signature;
       gpu::RuleHead head;
@@ -87,29 +85,23 @@ class Maker {
     };
     std::vector<Made> made;
     rules::NotYetCounts not_yet;
-    u64 passing = 0, over_tcp_too = 0;
-    auto all = rules::lower(rules);
+    Undecided undecided;
+    auto all = rules::lower(rules, streams_, *to.suppressed);
     const bool some_change_bits = std::any_of(all.begin(), all.end(), changes_bits);
-    // For some: what is suppressed for anybody is told of nobody, and does what it does.
-    std::set<std::pair<u32, u32>> suppressed;
-    for (const gpu::Suppression& line : *to.suppressed)
-      if (line.whose != gpu::Suppression::Whose::anybody) suppressed.emplace(line.gid, line.sid);
-    const auto may_be_suppressed = [&](const rules::Rule& rule) {
-      return suppressed.contains({0, 0}) || suppressed.contains({rule.gid, 0}) ||
-             suppressed.contains({rule.gid, rule.sid});
-    };
+    const rules::SuppressedForSome suppressed(*to.suppressed);
     for (std::size_t i = 0; i < rules.size(); i++) {
       const rules::Rule& rule = rules[i];
       rules::Lowered& lowered = all[i];
       not_yet.add(lowered);
-      over_tcp_too += lowered.over_tcp_too;
+      undecided.over_tcp_too += lowered.over_tcp_too;
+      undecided.lacking_streams += lowered.lacks_streams;
       if (!lowered.signature) {
-        passing += rule.header.action == rules::Action::pass;
+        undecided.passing += rule.header.action == rules::Action::pass;
         continue;
       }
       // As for Suricata: packets that pass set bits all the same, and what is suppressed passes nothing.
-      if (lowered.action == sig::Action::pass && !lowered.late &&
-          (some_change_bits || may_be_suppressed(rule))) {
+      if (lowered.action == sig::Action::pass && !lowered.late && !rules::passes_streams(lowered) &&
+          (some_change_bits || suppressed.contains(rule))) {
         lowered.late = true;
         lowered.signature->action = sig::Action::alert;
       }
@@ -152,7 +144,7 @@ class Maker {
       signatures.push_back(std::move(signature));
       heads.push_back(std::move(head));
     }
-    to.notes = notes_of(rules.size(), signatures.size(), not_yet, passing, over_tcp_too);
+    to.notes = notes_of(rules.size(), signatures.size(), not_yet, undecided);
     to.source.sets = sets_of(signatures);
     to.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(signatures));
     to.heads = std::make_shared<const std::vector<gpu::RuleHead>>(std::move(heads));
@@ -163,9 +155,13 @@ class Maker {
                                             [](const gpu::RuleBits& one) { return !one.asks(); });
   }
 
+  // Rules, beside what they ask for.
+  struct Undecided {
+    u64 passing = 0, over_tcp_too = 0, lacking_streams = 0;
+  };
   // What an operator would else take for decided.
   static std::vector<std::string> notes_of(u64 rules, u64 decided, const rules::NotYetCounts& not_yet,
-                                           u64 passing, u64 over_tcp_too) {
+                                           const Undecided& undecided) {
     constexpr std::size_t kNamed = 5;
     std::vector<std::string> notes;
     if (decided != rules) {
@@ -174,19 +170,25 @@ class Maker {
       keywords.resize(std::min(keywords.size(), kNamed));
       for (const auto& [keyword, count] : keywords)
         asked += fmt::format("{}{} ({})", asked.empty() ? "" : ", ", keyword, count);
-      notes.push_back(fmt::format(
-          "{} of {} rules are not decided in this release, which lets go on what they would stop; most "
-          "often they ask for {}: xdpgpu rules check -v says it of each",
-          rules - decided, rules, asked));
+      notes.push_back(
+          fmt::format("{} of {} rules are not decided, which lets go on what they would stop; most often "
+                      "they ask for {}: xdpgpu rules check -v says it of each",
+                      rules - decided, rules, asked));
     }
-    if (passing != 0)
+    if (undecided.lacking_streams != 0)
+      notes.push_back(fmt::format(
+          "{} of the rules that are not decided are looked for in TCP streams, of which none is followed: "
+          "\"streams\" says how many are",
+          undecided.lacking_streams));
+    if (undecided.passing != 0)
       notes.push_back(fmt::format(
           "{} of the rules that are not decided are rules that pass: what they would let go on, other rules "
           "may drop",
-          passing));
-    if (over_tcp_too != 0)
-      notes.push_back(fmt::format(
-          "{} of the rules are for DNS over TCP, too, which is not decided: it goes on", over_tcp_too));
+          undecided.passing));
+    if (undecided.over_tcp_too != 0)
+      notes.push_back(
+          fmt::format("{} of the rules are for DNS over TCP, too, which is not decided: it goes on",
+                      undecided.over_tcp_too));
     return notes;
   }
 
@@ -197,15 +199,15 @@ class Maker {
       return std::any_of(sets.begin(), sets.end(), [&](const auto& other) { return other.set == one.set; });
     };
     for (const sig::Signature& signature : signatures)
-      if (signature.dns)
-        for (const sig::NameIs& name : signature.dns->names)
-          for (const sig::InSet& in : name.sets)
-            if (!is_known(in.strings)) sets.push_back(in.strings);
+      for (const sig::NameIs& name : sig::names_of(signature))
+        for (const sig::InSet& in : name.sets)
+          if (!is_known(in.strings)) sets.push_back(in.strings);
     return sets;
   }
 
   Report& report_;
   const Place& stage_;
+  const rules::Streams streams_;
   const rules::ReadFile& read_;
   bool failed_ = false;
 };
@@ -269,14 +271,15 @@ std::vector<gpu::RuleVariable> read_rule_variables(Report& report, const Place& 
   return variables;
 }
 
-void make_signatures(Report& report, const Place& stage, gpu::FileRules& rules, const rules::ReadFile& read) {
+void make_signatures(Report& report, const Place& stage, rules::Streams streams, gpu::FileRules& rules,
+                     const rules::ReadFile& read) {
   const gpu::RuleSource& source = rules.source;
   const auto is_there = [](const gpu::RuleFile& file) { return file.name.empty() || file.text; };
   if (source.files.empty() || !std::all_of(source.files.begin(), source.files.end(), is_there) ||
       !is_there(source.classification) || !is_there(source.disable) || !is_there(source.enable) ||
       !is_there(source.modify) || !is_there(source.drop) || !is_there(source.threshold))
     return;
-  Maker(report, stage, read).make(rules);
+  Maker(report, stage, streams, read).make(rules);
 }
 
 }  // namespace xdpgpu::policy

@@ -5,6 +5,7 @@
 
 #include "gpu/rule_source.hpp"
 #include "userspace/compiler/rules/datasets.hpp"
+#include "userspace/compiler/rules/lower.hpp"
 #include "userspace/policy/reader.hpp"
 
 namespace xdpgpu::policy {
@@ -25,6 +26,14 @@ std::vector<gpu::RuleVariable> read_rule_variables(Report& report, const Place& 
 // that alert; of these by priority, and then by gid and sid. What is wrong in files is reported, by file and
 // line; `stage` is where they are named. read: files that rules name. Nothing is made where the files' texts
 // were not asked for.
-void make_signatures(Report& report, const Place& stage, gpu::FileRules& rules, const rules::ReadFile& read);
+void make_signatures(Report& report, const Place& stage, rules::Streams streams, gpu::FileRules& rules,
+                     const rules::ReadFile& read);
+// Whether the stage follows any.
+template <class Settings>
+rules::Streams streams_of(const Settings& stage) {
+  if constexpr (requires { stage.streams; })
+    if (stage.streams != 0) return rules::Streams::followed;
+  return rules::Streams::none;
+}
 
 }  // namespace xdpgpu::policy

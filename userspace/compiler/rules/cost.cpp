@@ -2,13 +2,14 @@
 #include "userspace/compiler/rules/cost.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace xdpgpu::rules {
 namespace {
 
 namespace sig = gpu::signatures;
 
-constexpr double kPayload = 1000, kName = 32, kValues = 256;
+constexpr double kPayload = 1000, kName = 32, kText = 1.5 * 4096, kValues = 256;
 
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 
@@ -26,10 +27,10 @@ double places(const sig::Content& content, double bytes) {
 
 double cost_of(const sig::Signature& signature, const sig::HostPart* rest) {
   std::size_t count = signature.payload.size();
-  const auto add = [&](const std::vector<sig::NameIs>& names) {
+  const auto add = [&](std::span<const sig::NameIs> names) {
     for (const auto& name : names) count += name.steps.size() + name.sets.size();
   };
-  if (signature.dns) add(signature.dns->names);
+  add(sig::names_of(signature));
   if (rest != nullptr) {
     count += rest->payload.size();
     add(rest->names);
@@ -38,10 +39,12 @@ double cost_of(const sig::Signature& signature, const sig::HostPart* rest) {
   const sig::Content* const content = sig::found_by(signature);
   if (content == nullptr) return steps;
   const auto& first = *signature.fast_pattern;
-  double chance = places(*content, first.buffer == 0 ? kPayload : kName);
+  double of_place = 1;
   for (const char c : std::string_view(content->bytes).substr(first.first, first.length))
-    chance *= (content->nocase && is_letter(c) ? 2 : 1) / kValues;
-  return steps * std::min(chance, 1.0);
+    of_place *= (content->nocase && is_letter(c) ? 2 : 1) / kValues;
+  const auto in = [&](double bytes) { return steps * std::min(places(*content, bytes) * of_place, 1.0); };
+  if (signature.where == sig::Where::packet) return in(first.buffer == 0 ? kPayload : kName);
+  return in(kText) + (signature.where == sig::Where::both ? in(kPayload) : 0);
 }
 
 }  // namespace xdpgpu::rules

@@ -93,7 +93,7 @@ std::optional<u8> ip_option_of(std::string_view name) {
 
 class Lowering {
  public:
-  Lowering(const Rule& rule, u32 priority) : rule_(rule) {
+  Lowering(const Rule& rule, Streams streams, u32 priority) : rule_(rule), streams_(streams) {
     made_.gid = rule.gid;
     made_.sid = rule.sid;
     made_.rev = rule.rev;
@@ -102,9 +102,12 @@ class Lowering {
 
   Lowered done() && {
     if (is_dns()) made_.dns.emplace();
+    if (has_buffer(kServerName)) made_.hello.emplace();
+    where_ = where();
     header();
     for (const auto& condition : rule_.conditions) ip_protocol(condition);
     if (is_dns()) over_udp();
+    if (made_.hello) made_.header.protocols &= std::bitset<256>().set(6);
     for (const auto& condition : rule_.conditions) this->condition(condition);
     if (const auto why = not_limited(rule_)) not_yet(threshold_keyword(), *why);
     for (const auto& buffer : rule_.buffers) this->buffer(buffer);
@@ -112,9 +115,10 @@ class Lowering {
     if (made_.action == sig::Action::pass && rule_.type == Type::ip_only && is_counted())
       not_yet(threshold_keyword(), "Suricata passes the whole flow by it");
     late_ = made_.action != sig::Action::alert && (is_counted() || asks_for_bits() || has_rest());
+    if (where_ != sig::Where::packet) in_streams();
     if (const auto why = sig::beyond_bounds(made_); why && not_yet_.empty()) not_yet("content", *why);
     if (has_rest() && not_yet_.empty()) finish_rest();
-    if (!not_yet_.empty()) return {std::nullopt, std::move(not_yet_)};
+    if (!not_yet_.empty()) return undecided();
     made_.once_a_flow = rule_.type == Type::ip_only && !made_.dns && rule_.header.src.out.empty() &&
                         rule_.header.dst.out.empty();
     const sig::Action action = made_.action;
@@ -137,10 +141,9 @@ class Lowering {
     const auto& protocol = rule_.header.protocol;
     if (protocol == "pkthdr")
       not_yet(protocol, "it is about what Suricata's decoder finds");
-    else if (layer_of(protocol) == Layer::application && protocol != "dns")
+    else if (layer_of(protocol) == Layer::application && protocol != "dns" &&
+             !(made_.hello && protocol == "tls"))
       not_yet(protocol, "it is about what an application says");
-    else if (protocol == "tcp-stream")
-      not_yet(protocol, "it is looked for in a stream");
     else
       made_.header = lower_header(rule_.header);
   }
@@ -151,6 +154,12 @@ class Lowering {
     const auto& numbers = protocol->numbers;
     for (std::size_t i = 0; i < 256; i++)
       if ((numbers.least <= i && i <= numbers.most) == numbers.negated) made_.header.protocols.reset(i);
+  }
+
+  static constexpr std::string_view kServerName = "tls.sni";
+  bool has_buffer(std::string_view name) const {
+    return std::any_of(rule_.buffers.begin(), rule_.buffers.end(),
+                       [&](const Buffer& one) { return one.name == name; });
   }
 
   // It asks for DNS messages by its protocol, or by what it looks at.
@@ -170,9 +179,9 @@ class Lowering {
     if (protocols.none()) not_yet(named ? "dns.query" : "dns.opcode", "it is looked for over UDP alone");
   }
 
-  // No fragment is put together, and no stream is there. A DNS message says itself which way it goes.
+  // No fragment is put together. A DNS message says itself which way it goes.
   void flow_is(const FlowIs& is) {
-    if (is.only_stream) return not_yet("flow", "it is looked for in a stream");
+    if (is.only_stream && made_.dns) return not_yet("flow", "it is looked for in a stream");
     if (is.only_frag) return not_yet("flow", "no fragments are put together");
     const bool way = is.to_server || is.to_client;
     if (way && made_.dns) {
@@ -186,9 +195,10 @@ class Lowering {
     if (asks.way != Way::any || asks.established) of_connection(asks);
   }
 
+  // Which way a stream goes, is known without a stage `conntrack`.
   void of_connection(const sig::ConnectionIs& asks) {
     made_.conditions.emplace_back(asks);
-    of_connections_ = true;
+    of_connections_ = of_connections_ || where_ != sig::Where::stream;
   }
 
   void bits_are(const Bits& bits) {
@@ -197,8 +207,13 @@ class Lowering {
       return;
     }
     bits_.push_back(bits_of(bits));
+    if (bits.on != gpu::RuleBits::On::connection) return;
     // Whether there are connections at all.
-    if (bits.on == gpu::RuleBits::On::connection && !of_connections_) of_connection({});
+    if (std::none_of(made_.conditions.begin(), made_.conditions.end(), is_of_connection)) of_connection({});
+    of_connections_ = true;  // whose they are, `conntrack` says
+  }
+  static bool is_of_connection(const sig::Condition& one) {
+    return std::holds_alternative<sig::ConnectionIs>(one);
   }
 
   void condition(const Condition& condition) {
@@ -283,24 +298,24 @@ class Lowering {
   }
 
   void buffer(const Buffer& buffer) {
-    if (is_name(buffer)) return name(buffer);
+    if (is_name(buffer)) return name(buffer, made_.dns->names);
+    if (buffer.name == kServerName) return name(buffer, made_.hello->names);
     if (buffer.name != "payload") {
       const auto keyword = keyword_of_buffer(buffer.name);
       not_yet(keyword, buffer.name.ends_with(".hdr") ? "packets are not looked at for it"
                                                      : "it is about what an application says");
       return;
     }
-    if (rule_.type != Type::packet && !made_.dns) not_yet("content", "the payload is looked for in a stream");
     auto lowered = lower_payload(rule_, buffer);
     for (auto& one : lowered.not_yet) not_yet(one.keyword, std::move(one.why));
     made_.payload = std::move(lowered.steps);
     rest_.payload = std::move(lowered.rest);
-    if (has_streams() && lowered.matches_nothing)
+    if (where_ == sig::Where::packet && has_streams() && lowered.matches_nothing)
       not_yet("content", "what a segment without payload matches is another thing once its stream has data");
     if (lowered.fast_pattern) made_.fast_pattern = lowered.fast_pattern;
   }
 
-  void name(const Buffer& buffer) {
+  void name(const Buffer& buffer, std::vector<sig::NameIs>& names) {
     const auto& transforms = buffer.transforms;
     for (std::size_t i = 0; i < transforms.size(); i++) {
       const auto keyword = std::string_view(transforms[i]).substr(0, transforms[i].find(':'));
@@ -308,7 +323,6 @@ class Lowering {
     }
     auto lowered = lower_payload(rule_, buffer);
     for (auto& one : lowered.not_yet) not_yet(one.keyword, std::move(one.why));
-    auto& names = made_.dns->names;
     if (!lowered.rest.empty())
       rest_.names.push_back({!transforms.empty(), lowered.sizes, {}, std::move(lowered.rest)});
     names.push_back(
@@ -316,6 +330,61 @@ class Lowering {
     if (!lowered.fast_pattern) return;
     made_.fast_pattern = lowered.fast_pattern;
     made_.fast_pattern->buffer = static_cast<u32>(names.size());
+  }
+
+  // ---- streams
+
+  // Where Suricata looks for it: a DNS message is a packet's.
+  sig::Where where() const {
+    if (made_.dns) return sig::Where::packet;
+    if (made_.hello || is_for_streams()) return sig::Where::stream;
+    if (!has_buffer("payload") || rule_.type == Type::packet) return sig::Where::packet;
+    return rule_.type == Type::both ? sig::Where::both : sig::Where::stream;
+  }
+  // By its own words.
+  bool is_for_streams() const { return rule_.header.protocol == "tcp-stream" || rule_.flow.only_stream; }
+  std::string_view stream_keyword() const {
+    if (made_.hello) return kServerName;
+    if (rule_.header.protocol == "tcp-stream") return rule_.header.protocol;
+    return rule_.flow.only_stream ? "flow" : "content";
+  }
+
+  void in_streams() {
+    // What else it asks for stands in the way by itself.
+    const bool is_application = rule_.type == Type::application && !made_.hello;
+    if (!is_application && late_ && !has_rest())
+      not_yet(late_keyword(), "a host does what it does to one packet, and a stream's comes again");
+    if (!is_application && has_rest())
+      not_yet("pcre", "no device decides its expression, and a stream is on devices alone");
+    const auto why = is_application ? std::nullopt : why_not_in_streams();
+    lacks_streams_ = !why && streams_ == Streams::none && not_yet_.empty();
+    if (why)
+      not_yet(stream_keyword(), fmt::format("it is looked for in a stream, and {}", *why));
+    else if (streams_ == Streams::none)
+      not_yet(
+          stream_keyword(),
+          "it is looked for in a stream: \"streams\" of the stage says how many connections are followed");
+    else
+      made_.where = where_;
+  }
+  std::optional<std::string> why_not_in_streams() const {
+    if (!std::all_of(made_.conditions.begin(), made_.conditions.end(), is_of_connection))
+      return "asks for what packets have, and streams have not";
+    return sig::not_of_streams(made_);
+  }
+  // By which what it does hangs on a host.
+  std::string_view late_keyword() const {
+    if (is_counted()) return threshold_keyword();
+    return std::find_if(rule_.conditions.begin(), rule_.conditions.end(),
+                        [](const Condition& one) { return std::holds_alternative<Bits>(one.value); })
+        ->keyword->name;
+  }
+
+  Lowered undecided() {
+    Lowered made;
+    made.not_yet = std::move(not_yet_);
+    made.lacks_streams = lacks_streams_;
+    return made;
   }
 
   bool is_searched() const {
@@ -334,13 +403,15 @@ class Lowering {
   }
 
   const Rule& rule_;
+  const Streams streams_;
+  sig::Where where_ = sig::Where::packet;
   sig::Signature made_;
   sig::HostPart rest_;
   std::shared_ptr<const sig::HostPart> shared_rest_;
   std::vector<NotYet> not_yet_;
   bool over_tcp_too_ = false;
   std::vector<gpu::RuleBits> bits_;
-  bool noalert_ = false, of_connections_ = false, late_ = false;
+  bool noalert_ = false, of_connections_ = false, late_ = false, lacks_streams_ = false;
 };
 
 }  // namespace
@@ -363,11 +434,25 @@ std::vector<std::pair<std::string, u64>> NotYetCounts::sorted() const {
   return counts;
 }
 
-Lowered lower(const Rule& rule, u32 priority) { return Lowering(rule, priority).done(); }
+bool passes_streams(const Lowered& lowered) {
+  return lowered.signature && lowered.action == sig::Action::pass &&
+         lowered.signature->where != sig::Where::packet;
+}
 
-std::vector<Lowered> lower(std::span<const Rule> rules) {
+Lowered lower(const Rule& rule, Streams streams, u32 priority) {
+  return Lowering(rule, streams, priority).done();
+}
+
+std::vector<Lowered> lower(std::span<const Rule> rules, Streams streams,
+                           std::span<const gpu::Suppression> suppressed) {
+  const SuppressedForSome for_some(suppressed);
   std::vector<Lowered> all;
-  for (const Rule& rule : rules) all.push_back(lower(rule));
+  for (const Rule& rule : rules) {
+    all.push_back(lower(rule, streams));
+    if (!passes_streams(all.back()) || !for_some.contains(rule)) continue;
+    all.back() = {};
+    all.back().not_yet.push_back({"suppress", "a host says whether it passes a packet, and no stream"});
+  }
   settle_bits(rules, all);
   return all;
 }

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/compiler/rules/lower.hpp: from rules to signatures (gpu/signatures.hpp): those that packets
-// decide, with what a stage `conntrack` says of their connections, as Suricata 7.0.10 does. That needs no
-// stream, no application's protocol but DNS over UDP, and nothing that rules remember but bits (bits.hpp) and
-// how often they have alerted (thresholds.hpp).
+// decide, with what a stage `conntrack` says of their connections, as Suricata 7.0.10 does, and those that
+// TCP streams do, where these are followed. That needs no application's protocol but DNS over UDP, and
+// nothing that rules remember but bits (bits.hpp) and how often they have alerted (thresholds.hpp).
+//
+// Suricata looks for the contents of a rule for TCP in the stream; of one with a content that has its place
+// from the start, in each packet, too; and of one that asks for what a packet has, in packets alone. So says
+// the signature. In streams nothing is decided of which a host is to say whether it drops, rejects or passes:
+// that would be one packet's, and what it brings comes again.
 //
 // A regular expression that no automaton decides is for hosts: the signature is what the rule asks for in
 // front of it, which holds wherever the rule does.
@@ -26,7 +31,10 @@
 
 namespace xdpgpu::rules {
 
-// What of a rule packets alone do not decide in this release.
+// Whether streams are followed. If not, rules that are looked for in them are not decided.
+enum class Streams : u8 { none, followed };
+
+// What of a rule is not decided in this release.
 struct NotYet {
   std::string keyword;  // as rules write it; of a protocol: its name
   std::string why;      // a sentence's end: "content: it is looked for in a stream"
@@ -45,6 +53,7 @@ struct Lowered {
   bool late = false;
   // What hosts are to ask, too; nullptr: nothing. Then the signature asks for less than the rule.
   std::shared_ptr<const gpu::signatures::HostPart> rest{};
+  bool lacks_streams = false;  // it would be decided if they were followed
 };
 
 // The keywords that stand in the way, and of how many rules.
@@ -59,10 +68,13 @@ class NotYetCounts {
 };
 // By itself: what it asks of bits may hang on rules that are not decided. priority: of a rule that has none
 // by its own word or its class.
-Lowered lower(const Rule& rule, u32 priority = 3);
+Lowered lower(const Rule& rule, Streams streams = Streams::none, u32 priority = 3);
 // All that there are, in their order. A rule that asks for a bit is decided only where all that change it
-// are.
-std::vector<Lowered> lower(std::span<const Rule> rules);
+// are; and one that passes what streams say, where no line suppresses it for some.
+std::vector<Lowered> lower(std::span<const Rule> rules, Streams streams = Streams::none,
+                           std::span<const gpu::Suppression> suppressed = {});
+// It passes the rest of a stream, which a host cannot.
+bool passes_streams(const Lowered& lowered);
 
 // In which order rules of one action count, as for Suricata: the higher one first. Those that set a bit stand
 // in front of those that ask for it; but on addresses it knows of setting by `hostbits` alone, and of asking

@@ -99,7 +99,7 @@ class Lowering {
     made_.not_yet.push_back({std::string(keyword), std::string(why)});
   }
 
-  bool is_name() const { return buffer_.name == "dns_query"; }
+  bool is_name() const { return buffer_.name == "dns_query" || buffer_.name == "tls.sni"; }
 
   // ---- variables: Suricata numbers those of byte_extract and those of byte_math from 0 each, and keeps both
   // in the same places.
@@ -268,7 +268,7 @@ class Lowering {
   }
   const Buffer* first_name() const {
     const auto first = std::find_if(rule_.buffers.begin(), rule_.buffers.end(),
-                                    [](const Buffer& one) { return one.name == "dns_query"; });
+                                    [&](const Buffer& one) { return one.name == buffer_.name; });
     return first == rule_.buffers.end() ? nullptr : &*first;
   }
 

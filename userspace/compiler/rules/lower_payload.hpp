@@ -23,7 +23,7 @@ struct LoweredPayload {
   bool matches_nothing = true;                               // all steps may match in a payload of no bytes
   std::vector<NotYet> not_yet;
 };
-// buffer: one of the rule's, "payload" or "dns_query".
+// buffer: one of the rule's, "payload", "dns_query" or "tls.sni".
 LoweredPayload lower_payload(const Rule& rule, const Buffer& buffer);
 
 }  // namespace xdpgpu::rules

@@ -57,6 +57,15 @@ std::vector<gpu::Suppression> suppressions_of(std::span<const Limit> lines) {
   return made;
 }
 
+SuppressedForSome::SuppressedForSome(std::span<const gpu::Suppression> lines) {
+  for (const gpu::Suppression& line : lines)
+    if (line.whose != gpu::Suppression::Whose::anybody) rules_.emplace(line.gid, line.sid);
+}
+
+bool SuppressedForSome::contains(const Rule& rule) const {
+  return rules_.contains({0, 0}) || rules_.contains({rule.gid, 0}) || rules_.contains({rule.gid, rule.sid});
+}
+
 std::optional<std::string> not_limited(const Rule& rule) {
   if (!rule.threshold) return {};
   if (rule.threshold->count > gpu::kMostAlertCount)
