@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// tests/unit/cli_rules.cpp: what `rules check` says of rules: which ones packets alone decide, and what
-// stands in the way of the others.
+// tests/unit/cli_rules.cpp: what `rules check` says of rules: which ones packets decide, which ones streams
+// do, and what stands in the way of the others.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "tests/unit/cli_test.hpp"
@@ -21,18 +22,30 @@ constexpr const char* kRules =
 
 using CliRules = CliTest;
 
-TEST_F(CliRules, ThatPacketsDecideAreCountedAndTheOthersByKeyword) {
+// The line's begin: of so many rules, none of which is looked for in streams.
+std::string by_packets(int rules, int decided) {
+  return fmt::format(
+      "{} rules are enabled, {} of them can be decided: {} by packets alone, 0 in streams, 0 in "
+      "both; 0 are disabled, 0 wrong\n",
+      rules, decided, decided);
+}
+
+TEST_F(CliRules, ThatAreDecidedAreCountedAndTheOthersByKeyword) {
   const std::string rules = file("a.rules", kRules);
   const auto text = run({"rules", "check", rules});
   EXPECT_EQ(text.status, 0) << text.err;
-  EXPECT_EQ(text.out,
-            "4 rules are enabled, 1 of them can be decided by packets alone; 0 are disabled, 0 wrong\n"
-            "Not yet, by what rules ask for: http (1), http.uri (1), threshold (1), content (1)\n");
+  EXPECT_EQ(
+      text.out,
+      "4 rules are enabled, 2 of them can be decided: 1 by packets alone, 1 in streams, 0 in both; 0 are "
+      "disabled, 0 wrong\n"
+      "1 of those are looked for in TCP streams: \"streams\" of the stage has to say how many connections "
+      "are followed\n"
+      "Not yet, by what rules ask for: http (1), http.uri (1), threshold (1)\n");
   const auto json = Json::parse(run({"rules", "check", rules, "-o", "json"}).out);
   EXPECT_EQ(json.at("enabled"), 4);
-  EXPECT_EQ(json.at("decided"), 1);
+  EXPECT_EQ(json.at("decided"), 2);
   EXPECT_EQ(json.at("not_yet").at(0), (Json{{"keyword", "http"}, {"rules", 1}}));
-  EXPECT_EQ(json.at("not_yet").size(), 4u);
+  EXPECT_EQ(json.at("not_yet").size(), 3u);
   EXPECT_TRUE(json.at("rules").empty());
 }
 
@@ -40,16 +53,23 @@ TEST_F(CliRules, ThatAskForConnectionsSaySo) {
   const std::string rules = file("a.rules",
                                  "alert udp any any -> any any (flow:established; content:\"a\"; sid:1;)\n"
                                  "alert udp any any -> any any (content:\"b\"; flowbits:set,x; sid:2;)\n"
-                                 "alert udp any any -> any any (content:\"c\"; sid:3;)\n");
+                                 "alert udp any any -> any any (content:\"c\"; sid:3;)\n"
+                                 "alert tcp any any -> any any (flow:established; content:\"d\"; sid:4;)\n"
+                                 "alert tcp any any -> any any (content:\"e\"; flowbits:set,y; sid:5;)\n");
   const auto text = run({"rules", "check", "-v", rules});
-  EXPECT_THAT(text.out,
-              HasSubstr("3 of them can be decided by packets alone; 0 are disabled, 0 wrong\n2 of "
-                        "those ask for a packet's connection: a stage conntrack has to be in front"));
+  EXPECT_THAT(
+      text.out,
+      HasSubstr("\n3 of those ask for a packet's connection, or for bits on it: a stage conntrack has "
+                "to be in front\n"));
   EXPECT_THAT(text.out, HasSubstr("; decided by packets alone behind conntrack, cost "));
+  EXPECT_THAT(text.out, HasSubstr("; decided in streams, cost ")) << "which know it themselves";
+  EXPECT_THAT(text.out, HasSubstr("; decided in streams behind conntrack, cost "));
   const auto json = Json::parse(run({"rules", "check", "-v", rules, "-o", "json"}).out);
-  EXPECT_EQ(json.at("behind_conntrack"), 2);
+  EXPECT_EQ(json.at("behind_conntrack"), 3);
   EXPECT_EQ(json.at("rules").at(1).at("behind_conntrack"), true);
   EXPECT_EQ(json.at("rules").at(2).at("behind_conntrack"), false);
+  EXPECT_EQ(json.at("rules").at(3).at("behind_conntrack"), false);
+  EXPECT_EQ(json.at("rules").at(4).at("behind_conntrack"), true);
 }
 
 TEST_F(CliRules, WithExpressionsForTheHostSaySo) {
@@ -63,9 +83,8 @@ TEST_F(CliRules, WithExpressionsForTheHostSaySo) {
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("; decided by packets alone, its expression by the host, cost "));
   EXPECT_THAT(text.out, HasSubstr("; decided by packets alone, cost "));
-  EXPECT_THAT(text.out, HasSubstr("3 rules are enabled, 3 of them can be decided by packets alone; 0 are "
-                                  "disabled, 0 wrong\n2 of those have an expression that no device decides: "
-                                  "the host matches it\n"));
+  EXPECT_THAT(text.out, HasSubstr(by_packets(3, 3) + "2 of those have an expression that no device decides: "
+                                                     "the host matches it\n"));
   const auto json = Json::parse(run({"rules", "check", "-v", rules, "-o", "json"}).out);
   EXPECT_EQ(json.at("by_host"), 2);
   EXPECT_EQ(json.at("rules").at(0).at("by_host"), true);
@@ -73,6 +92,81 @@ TEST_F(CliRules, WithExpressionsForTheHostSaySo) {
   // Two steps of the device's, and all three again.
   EXPECT_NEAR(json.at("rules").at(0).at("cost").get<double>(),
               json.at("rules").at(1).at("cost").get<double>() * 5 / 2, 1e-9);
+}
+
+// Of Suricata's own kind: of packets, of streams, and of both.
+TEST_F(CliRules, SayWhetherPacketsDecideThemOrStreams) {
+  const std::string rules = file("a.rules",
+                                 "alert tcp any any -> any any (content:\"abc\"; dsize:>9; sid:1;)\n"
+                                 "alert tcp any any -> any any (content:\"abc\"; sid:2;)\n"
+                                 "alert tcp any any -> any any (content:\"abc\"; offset:9; sid:3;)\n"
+                                 "alert tcp any any -> any any (content:\"abc\"; endswith; sid:4;)\n");
+  const std::string looked_for = "are looked for in TCP streams";
+  const auto check = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"rules", "check", "-v"});
+    Outcome text = run(more);
+    EXPECT_EQ(text.status, 0) << text.err;
+    more.insert(more.end(), {"-o", "json"});
+    return std::pair(text.out, Json::parse(run(more).out));
+  };
+  const auto are_decided = [](const std::string& text, const Json& json) {
+    EXPECT_THAT(text, HasSubstr("4 rules are enabled, 3 of them can be decided: 1 by packets alone, 1 in "
+                                "streams, 1 in both; 0 are disabled, 0 wrong\n"));
+    EXPECT_THAT(text, HasSubstr("; decided by packets alone, cost 5.9e-05\n"));
+    EXPECT_THAT(text, HasSubstr("; decided in streams, cost 0.00037\n"));
+    EXPECT_THAT(text, HasSubstr("; decided by packets and in streams, cost 0.00042\n"));
+    EXPECT_EQ(json.at("decided"), 3);
+    for (const char* const by : {"by_packets", "by_streams", "by_both"}) EXPECT_EQ(json.at(by), 1) << by;
+    EXPECT_EQ(json.at("follows_streams"), true);
+    EXPECT_EQ(json.at("lacking_streams"), 0);
+    const Json& all = json.at("rules");
+    EXPECT_EQ(all.at(0).at("where"), "packet");
+    EXPECT_EQ(all.at(1).at("where"), "stream");
+    EXPECT_EQ(all.at(2).at("where"), "both");
+    EXPECT_FALSE(all.at(3).contains("where"));
+    EXPECT_FALSE(all.at(3).contains("cost"));
+  };
+  const auto policy = [&](const std::string& more) {
+    return file("policy.json", R"({"version": 1, "pipelines": {"p": [{"stage": "signatures", "rules":
+        ["a.rules"])" + more + "}]}}");
+  };
+  {
+    SCOPED_TRACE("without a policy");
+    const auto [text, json] = check({rules});
+    are_decided(text, json);
+    EXPECT_THAT(text, HasSubstr("\n2 of those " + looked_for + ": \"streams\" of the stage has to say how "));
+  }
+  {
+    SCOPED_TRACE("that follows streams");
+    const auto [text, json] = check({"--policy", policy(R"(, "streams": 16)")});
+    are_decided(text, json);
+    EXPECT_THAT(text, Not(HasSubstr(looked_for)));
+  }
+  for (const char* const none : {"", R"(, "streams": 0)"}) {
+    SCOPED_TRACE("that follows none");
+    const auto [text, json] = check({"--policy", policy(none)});
+    EXPECT_THAT(text, HasSubstr(by_packets(4, 1) + "2 of the others " + looked_for +
+                                ", of which the policy follows none: \"streams\" of the stage says how many "
+                                "connections are followed\n"
+                                "Not yet, by what rules ask for: content (3)\n"));
+    EXPECT_THAT(text, HasSubstr("; not yet: content (it is looked for in a stream: \"streams\" of the stage "
+                                "says how many connections are followed)\n"));
+    EXPECT_EQ(json.at("decided"), 1);
+    EXPECT_EQ(json.at("by_packets"), 1);
+    EXPECT_EQ(json.at("by_streams"), 0);
+    EXPECT_EQ(json.at("by_both"), 0);
+    EXPECT_EQ(json.at("follows_streams"), false);
+    EXPECT_EQ(json.at("lacking_streams"), 2);
+    EXPECT_FALSE(json.at("rules").at(1).contains("where"));
+  }
+}
+
+TEST_F(CliRules, ThatPassStreamsAreNotDecidedWhereTheyAreSuppressedForSome) {
+  const std::string rules = file("a.rules", "pass tcp any any -> any any (content:\"abc\"; sid:1;)\n");
+  const std::string lines = file("t", "suppress gen_id 1, sig_id 1, track by_src, ip 192.0.2.1\n");
+  EXPECT_EQ(Json::parse(run({"rules", "check", rules, "-o", "json"}).out).at("by_streams"), 1);
+  EXPECT_THAT(run({"rules", "check", "-v", rules, "--threshold", lines}).out,
+              HasSubstr("; not yet: suppress (a host says whether it passes a packet, and no stream)\n"));
 }
 
 TEST_F(CliRules, OneByOneSayWhy) {
@@ -83,7 +177,9 @@ TEST_F(CliRules, OneByOneSayWhy) {
       text.out,
       HasSubstr(
           "whole; looks at payload; found by \"abc\" in payload; decided by packets alone, cost 5.9e-05\n"));
-  EXPECT_THAT(text.out, HasSubstr("; not yet: content (the payload is looked for in a stream)\n"));
+  EXPECT_THAT(text.out,
+              HasSubstr("stream; looks at payload; found by \"abc\" in payload; decided in streams, cost "));
+  EXPECT_THAT(text.out, HasSubstr("; not yet: http (it is about what an application says), http.uri ("));
   const auto json = Json::parse(run({"rules", "check", "--verbose", rules, "-o", "json"}).out).at("rules");
   EXPECT_EQ(json.at(0).at("decided"), true);
   EXPECT_TRUE(json.at(0).at("not_yet").empty());
@@ -98,8 +194,7 @@ TEST_F(CliRules, OneByOneSayWhy) {
 TEST_F(CliRules, ThatAreAllDecidedHaveNothingInTheWay) {
   const auto text =
       run({"rules", "check", file("a.rules", "alert icmp any any -> any any (itype:8; sid:1;)\n")});
-  EXPECT_EQ(text.out,
-            "1 rules are enabled, 1 of them can be decided by packets alone; 0 are disabled, 0 wrong\n");
+  EXPECT_EQ(text.out, by_packets(1, 1));
 }
 
 TEST_F(CliRules, ForDnsSayThatTcpIsLeftOut) {
@@ -109,10 +204,8 @@ TEST_F(CliRules, ForDnsSayThatTcpIsLeftOut) {
   const auto text = run({"rules", "check", "-v", rules});
   EXPECT_THAT(text.out, HasSubstr("; decided by packets alone, over UDP but not over TCP, cost "));
   EXPECT_THAT(text.out, HasSubstr("; decided by packets alone, cost "));
-  EXPECT_THAT(
-      text.out,
-      HasSubstr("2 rules are enabled, 2 of them can be decided by packets alone; 0 are disabled, 0 wrong\n"
-                "1 of those are for DNS over TCP, too, which is not decided\n"));
+  EXPECT_THAT(text.out,
+              HasSubstr(by_packets(2, 2) + "1 of those are for DNS over TCP, too, which is not decided\n"));
   const auto json = Json::parse(run({"rules", "check", "-v", rules, "-o", "json"}).out);
   EXPECT_EQ(json.at("over_tcp_too"), 1);
   EXPECT_EQ(json.at("rules").at(0).at("over_tcp_too"), true);

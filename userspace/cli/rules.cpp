@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
+#include <variant>
 
 #include "userspace/cli/command.hpp"
 #include "userspace/compiler/compiled_policy.hpp"
@@ -15,6 +17,7 @@
 #include "userspace/control/program_reader.hpp"
 #include "userspace/control/request/rules_top.hpp"
 #include "userspace/policy/policy.hpp"
+#include "userspace/policy/rule_files.hpp"
 
 namespace xdpgpu::cli {
 namespace {
@@ -48,8 +51,9 @@ struct RuleReport {
   std::vector<std::string> buffers;
   std::string fast_pattern_buffer, fast_pattern;
   std::vector<std::string> references;  // addresses, with --references
-  std::optional<double> cost{};         // of one that packets alone decide
-  bool decided = false;                 // by packets alone
+  std::optional<double> cost{};         // of one that is decided
+  bool decided = false;                 // by packets, or in streams
+  std::optional<std::string> where{};   // of one that is: "packet", "stream" or "both"
   bool over_tcp_too = false;            // it is for DNS over TCP, too, where it is not
   bool behind_conntrack = false;        // where a stage `conntrack` stands in front
   bool by_host = false;                 // a host matches an expression of it
@@ -72,6 +76,7 @@ struct RuleReport {
     field("references", self.references);
     field("cost", self.cost);
     field("decided", self.decided);
+    field("where", self.where);
     field("over_tcp_too", self.over_tcp_too);
     field("behind_conntrack", self.behind_conntrack);
     field("by_host", self.by_host);
@@ -79,7 +84,7 @@ struct RuleReport {
     field("datasets", self.datasets);
   }
 };
-// How many rules ask for it, each of which packets alone do not decide.
+// How many rules ask for it, each of which is not decided.
 struct KeywordReport {
   std::string keyword;
   u64 rules = 0;
@@ -90,6 +95,10 @@ struct KeywordReport {
 };
 struct CheckReport {
   u64 enabled = 0, disabled = 0, decided = 0, limits = 0;
+  u64 by_packets = 0, by_streams = 0, by_both = 0;          // of those that are decided
+  bool follows_streams = true;                              // as the policy says, or is assumed
+  bool assumes_streams = false;                             // there is no policy
+  u64 lacking_streams = 0;                                  // those that would be decided if it did
   u64 over_tcp_too = 0, behind_conntrack = 0, by_host = 0;  // of those that are decided
   compiler::Problems wrong, notes;
   std::optional<compiler::Problem> error{};  // the first of what is wrong
@@ -100,6 +109,11 @@ struct CheckReport {
     field("disabled", self.disabled);
     field("limits", self.limits);
     field("decided", self.decided);
+    field("by_packets", self.by_packets);
+    field("by_streams", self.by_streams);
+    field("by_both", self.by_both);
+    field("follows_streams", self.follows_streams);
+    field("lacking_streams", self.lacking_streams);
     field("over_tcp_too", self.over_tcp_too);
     field("behind_conntrack", self.behind_conntrack);
     field("by_host", self.by_host);
@@ -110,6 +124,18 @@ struct CheckReport {
     field("rules", self.rules);
   }
 };
+
+std::string name_of(gpu::signatures::Where where) {
+  switch (where) {
+    case gpu::signatures::Where::packet:
+      return "packet";
+    case gpu::signatures::Where::stream:
+      return "stream";
+    case gpu::signatures::Where::both:
+      return "both";
+  }
+  return "";
+}
 
 RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
   RuleReport report{.file = rule.place.file,
@@ -135,7 +161,10 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
   rules::each_dataset(rule, [&](const rules::Dataset& one) {
     report.datasets.push_back({one.name, one.file, one.strings ? one.strings->ends.size() : 0});
   });
-  if (lowered.signature) report.cost = rules::cost_of(*lowered.signature, lowered.rest.get());
+  if (lowered.signature) {
+    report.cost = rules::cost_of(*lowered.signature, lowered.rest.get());
+    report.where = name_of(lowered.signature->where);
+  }
   for (const auto& [keyword, why] : lowered.not_yet) report.not_yet.push_back({keyword, why});
   for (const auto& buffer : rule.buffers) report.buffers.push_back(buffer.name);
   if (rule.fast_pattern) {
@@ -147,10 +176,13 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
   return report;
 }
 
-// That packets alone decide it, and at what cost; or each keyword that stands in the way.
+// What decides it, and at what cost; or each keyword that stands in the way.
 std::string decided_text(const RuleReport& rule) {
   if (rule.cost)
-    return fmt::format("; decided by packets alone{}{}{}, cost {:.2g}",
+    return fmt::format("; decided {}{}{}{}, cost {:.2g}",
+                       *rule.where == "packet"   ? "by packets alone"
+                       : *rule.where == "stream" ? "in streams"
+                                                 : "by packets and in streams",
                        rule.behind_conntrack ? " behind conntrack" : "",
                        rule.by_host ? ", its expression by the host" : "",
                        rule.over_tcp_too ? ", over UDP but not over TCP" : "", *rule.cost);
@@ -167,6 +199,21 @@ std::string datasets_text(const RuleReport& rule) {
         fmt::format("; asks for the dataset {}{}", name,
                     file.empty() ? "" : fmt::format(" ({}, {})", file, control::counted(strings, "string")));
   return text;
+}
+
+// What hangs on a stage that follows streams.
+std::string streams_text(const CheckReport& report) {
+  if (!report.follows_streams && report.lacking_streams != 0)
+    return fmt::format(
+        "{} of the others are looked for in TCP streams, of which the policy follows none: \"streams\" of "
+        "the stage says how many connections are followed\n",
+        report.lacking_streams);
+  const u64 streams = report.by_streams + report.by_both;
+  if (!report.assumes_streams || streams == 0) return "";
+  return fmt::format(
+      "{} of those are looked for in TCP streams: \"streams\" of the stage has to say how many connections "
+      "are followed\n",
+      streams);
 }
 
 std::string text_of(const CheckReport& report) {
@@ -186,13 +233,19 @@ std::string text_of(const CheckReport& report) {
   for (const auto& one : report.wrong)
     text += fmt::format("{}:{}: wrong: {}\n", *one.file, *one.line, one.message);
   text += fmt::format(
-      "{} rules are enabled, {} of them can be decided by packets alone; {} are disabled, {} wrong\n",
-      report.enabled, report.decided, report.disabled, report.wrong.size());
+      "{} rules are enabled, {} of them can be decided: {} by packets alone, {} in streams, {} in both; {} "
+      "are "
+      "disabled, {} wrong\n",
+      report.enabled, report.decided, report.by_packets, report.by_streams, report.by_both, report.disabled,
+      report.wrong.size());
+  text += streams_text(report);
   if (report.over_tcp_too != 0)
     text += fmt::format("{} of those are for DNS over TCP, too, which is not decided\n", report.over_tcp_too);
   if (report.behind_conntrack != 0)
-    text += fmt::format("{} of those ask for a packet's connection: a stage conntrack has to be in front\n",
-                        report.behind_conntrack);
+    text += fmt::format(
+        "{} of those ask for a packet's connection, or for bits on it: a stage conntrack has to be in "
+        "front\n",
+        report.behind_conntrack);
   if (report.by_host != 0)
     text += fmt::format("{} of those have an expression that no device decides: the host matches it\n",
                         report.by_host);
@@ -203,9 +256,14 @@ std::string text_of(const CheckReport& report) {
   return text;
 }
 
+struct PolicyRules {
+  gpu::RuleSource source;
+  rules::Streams streams = rules::Streams::followed;
+};
+
 // What the policy says beside its rules, of its stages that decide by rules the first one's; or a sentence.
 // files: all that the policy came with.
-tl::expected<gpu::RuleSource, std::string> source_of(const std::string& path, policy::FileContents& files) {
+tl::expected<PolicyRules, std::string> source_of(const std::string& path, policy::FileContents& files) {
   auto source = compiler::read_policy(path, control::object_reader());
   if (!source) return tl::unexpected(source.error().sentence);
   // Rules are what is to be checked: they are read, and no signatures are made of them.
@@ -215,8 +273,9 @@ tl::expected<gpu::RuleSource, std::string> source_of(const std::string& path, po
   for (const auto& pipeline : policy->pipelines)
     for (const auto& stage : pipeline.stages)
       if (const auto* rules = gpu::file_rules(stage)) {
-        gpu::RuleSource found = rules->source;
-        for (auto& file : found.files)
+        PolicyRules found{rules->source};
+        found.streams = std::visit([](const auto& one) { return policy::streams_of(one); }, stage);
+        for (auto& file : found.source.files)
           file.text = std::make_shared<const std::string>(source->files.at(file.name));
         files = std::move(source->files);
         return found;
@@ -226,12 +285,13 @@ tl::expected<gpu::RuleSource, std::string> source_of(const std::string& path, po
 
 int check(const Arguments& arguments, Format format) {
   rules::Variables variables = rules::usual_variables();
-  gpu::RuleSource source;
+  PolicyRules from_policy;
+  const gpu::RuleSource& source = from_policy.source;
   policy::FileContents came_with_policy;
   if (!arguments.policy.empty()) {
     auto found = source_of(arguments.policy, came_with_policy);
     if (!found) return fail(found.error(), kUsage);
-    source = *std::move(found);
+    from_policy = *std::move(found);
     for (const auto& [name, values] : source.variables) variables[name] = rules::group_of(values);
   } else if (arguments.files.empty()) {
     return fail("name rule files, or a policy that has some: xdpgpu rules check FILE..., or --policy FILE",
@@ -289,6 +349,8 @@ int check(const Arguments& arguments, Format format) {
   CheckReport report{.enabled = loaded.rules.size(),
                      .disabled = loaded.disabled,
                      .limits = limits.size(),
+                     .follows_streams = from_policy.streams == rules::Streams::followed,
+                     .assumes_streams = arguments.policy.empty(),
                      .wrong = {},
                      .notes = {},
                      .not_yet = {},
@@ -300,11 +362,19 @@ int check(const Arguments& arguments, Format format) {
   if (!report.wrong.empty()) report.error = report.wrong.front();
   rules::give_thresholds(limits, loaded.rules);
   rules::NotYetCounts not_yet;
-  const auto all = rules::lower(loaded.rules);
+  const auto all = rules::lower(loaded.rules, from_policy.streams, rules::suppressions_of(limits));
   for (std::size_t i = 0; i < loaded.rules.size(); i++) {
     const auto& rule = loaded.rules[i];
     const auto& lowered = all[i];
-    report.decided += lowered.signature.has_value();
+    if (lowered.signature) {
+      using gpu::signatures::Where;
+      const Where where = lowered.signature->where;
+      report.decided++;
+      (where == Where::packet   ? report.by_packets
+       : where == Where::stream ? report.by_streams
+                                : report.by_both)++;
+    }
+    report.lacking_streams += lowered.lacks_streams;
     report.over_tcp_too += lowered.over_tcp_too;
     report.behind_conntrack += lowered.of_connections;
     report.by_host += lowered.rest != nullptr;
@@ -368,8 +438,8 @@ void add_top(CLI::App& rules, Chosen& chosen) {
   describe(
       *command,
       "Of the policy in force: its rules with the packets for which each held since the attach, whether or "
-      "not it was told of in a log, and what inspecting it costs (steps for a random packet of its header). "
-      "Of "
+      "not it was told of in a log, and what inspecting it costs (steps for a random packet of its header; "
+      "in streams, of all the text that it sees then). Of "
       "a packet that a rule passes none is counted, of another one the first seven that hold.\n"
       "Rules that two policies have count on when one takes the other's place.");
   const auto arguments = std::make_shared<Top>();
@@ -396,8 +466,10 @@ void add(CLI::App& app, Chosen& chosen) {
   describe(*command,
            "Rules are those of Suricata 7. Each is taken, or named with its file, line and what is wrong "
            "with it.\n"
-           "It says how many of them packets alone can decide, and what the others ask for. The stage "
-           "signatures of a policy decides by those that can be. Exit status 2 if one is wrong.");
+           "It says how many of them can be decided, by packets alone and in TCP streams, and what the "
+           "others ask for. The stage signatures of a policy decides by those that can be; by those that are "
+           "looked for in streams where its \"streams\" says how many connections are followed, which is "
+           "assumed without --policy. Exit status 2 if one is wrong.");
   const auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("files", arguments->files,
@@ -406,7 +478,7 @@ void add(CLI::App& app, Chosen& chosen) {
   command
       ->add_option("--policy", arguments->policy,
                    "a policy, whose stage signatures has the variables and the files that the other options "
-                   "name; they count instead where they are given")
+                   "name; they count instead where they are given. Whether it follows streams counts, too")
       ->type_name("FILE");
   command
       ->add_option("--var", arguments->variables,
@@ -429,9 +501,10 @@ void add(CLI::App& app, Chosen& chosen) {
   file("--modify", arguments->modify, "its modify.conf: what is replaced in rules' texts");
   file("--drop", arguments->drop, "its drop.conf: rules that drop instead of alerting");
   file("--threshold", arguments->threshold, "threshold.config: how often rules alert, and for whom not");
-  command->add_flag("-v,--verbose", arguments->verbose,
-                    "each rule with what it looks at, by what it is found first, and what packets alone do "
-                    "not decide of it");
+  command->add_flag(
+      "-v,--verbose", arguments->verbose,
+      "each rule with what it looks at, by what it is found first, and whether it is decided by "
+      "packets, in streams or both, or why it is not decided");
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [arguments, format] { return check(*arguments, *format); });
   add_top(*rules, chosen);
