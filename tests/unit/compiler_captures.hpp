@@ -19,6 +19,7 @@
 #include "gpu/reference/read.hpp"
 #include "gpu/reference/reference.hpp"
 #include "gpu/reference/signature.hpp"
+#include "gpu/stages/signatures/stream_reference.hpp"
 #include "userspace/dataplane/alert_rules.hpp"
 #include "userspace/dataplane/metadata.hpp"
 #include "userspace/host/capture.hpp"
@@ -64,8 +65,8 @@ class Connections {
   gpu::reference::Judge judge_;
 };
 
-inline CapturedPacket packet_of(std::span<const u8> frame, Look look = Look::outside,
-                                Connections* connections = nullptr, u64 time_ns = 0) {
+// Metadata and frame.
+inline std::vector<u8> region_of(std::span<const u8> frame, u64 time_ns = 0) {
   std::vector<u8> region(XG_METADATA_SIZE + frame.size());
   std::copy(frame.begin(), frame.end(), region.begin() + XG_METADATA_SIZE);
   const auto length = static_cast<u32>(frame.size());
@@ -73,7 +74,16 @@ inline CapturedPacket packet_of(std::span<const u8> frame, Look look = Look::out
   dataplane::parse_metadata(frame.data(), length, length, 0, {}, 0, 0, &metadata);
   metadata.rx_time_ns = time_ns;
   std::memcpy(region.data(), &metadata, sizeof(metadata));
-  auto packet = gpu::reference::read_packet(region, {XG_METADATA_SIZE, length, 0});
+  return region;
+}
+
+inline CapturedPacket packet_of(std::span<const u8> frame, Look look = Look::outside,
+                                Connections* connections = nullptr, u64 time_ns = 0) {
+  const std::vector<u8> region = region_of(frame, time_ns);
+  xg_metadata metadata;
+  std::memcpy(&metadata, region.data(), sizeof(metadata));
+  const xg_descriptor descriptor{XG_METADATA_SIZE, static_cast<u32>(frame.size()), 0};
+  auto packet = gpu::reference::read_packet(region, descriptor);
   if (packet && look == Look::inside) gpu::reference::look_inside(*packet);
   CapturedPacket made{metadata, gpu::reference::SignaturePacket(packet.value_or(gpu::reference::Packet{}))};
   if (connections != nullptr && packet) made.seen.connection = connections->of(region);
@@ -108,6 +118,29 @@ inline std::vector<CapturedPacket> packets_of(const std::filesystem::path& path,
     made.begins_dns = flow->second;
   }
   return packets;
+}
+
+// Of each packet the rules that fire with it in streams, by their positions.
+inline std::vector<std::vector<u32>> fired_in(const std::filesystem::path& path,
+                                              const gpu::SignaturesSettings& settings,
+                                              Look look = Look::outside) {
+  std::vector<std::vector<u32>> fired;
+  gpu::reference::Streams streams(settings, {1, 2});
+  auto capture = host::Capture::open(path);
+  if (!capture) throw std::runtime_error(capture.error());
+  while (const auto frame = (*capture)->next()) {
+    const auto region = region_of(frame->frame, frame->time_ns);
+    const xg_descriptor descriptor{XG_METADATA_SIZE, static_cast<u32>(frame->frame.size()), 0};
+    auto packet = gpu::reference::read_packet(region, descriptor);
+    fired.emplace_back();
+    if (!packet) continue;
+    packet->region = region;
+    packet->bytes = descriptor.length;
+    if (look == Look::inside) gpu::reference::look_inside(*packet);
+    gpu::reference::SignaturePacket seen(*packet);
+    fired.back() = streams.take(*packet, seen).fire;
+  }
+  return fired;
 }
 
 inline dataplane::Ends between(const CapturedPacket& packet) {
