@@ -74,6 +74,14 @@ bool readable_within(int fd, Millis timeout) {
   return poll(&wait, 1, static_cast<int>(std::max<std::int64_t>(timeout.count(), 0))) > 0;
 }
 
+std::uint16_t port_of(int fd) {
+  sockaddr_storage local{};
+  socklen_t size = sizeof(local);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size);
+  return local.ss_family == AF_INET6 ? ntohs(reinterpret_cast<sockaddr_in6*>(&local)->sin6_port)
+                                     : ntohs(reinterpret_cast<sockaddr_in*>(&local)->sin_port);
+}
+
 std::uint16_t internet_checksum(const std::vector<std::uint8_t>& bytes) {
   std::uint32_t sum = 0;
   for (std::size_t i = 0; i + 1 < bytes.size(); i += 2) sum += bytes[i] | bytes[i + 1] << 8U;
@@ -295,12 +303,44 @@ bool tcp_connects(const Namespace& client, const Namespace& server, const std::s
   return true;
 }
 
+TcpConnection::TcpConnection(const Namespace& client, const Namespace& server,
+                             const std::string& server_address, std::uint16_t port) {
+  const SocketAddress address = socket_address(server_address, port);
+  const Fd listener = listen_on(server, address);
+  client_ = open_socket(client, address.family, SOCK_STREAM, 0);
+  constexpr Millis kPatience{5000};
+  if (connect_within(client_.get(), address, kPatience) && readable_within(listener.get(), kPatience))
+    server_ = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!server_) throw Error(fmt::format("cannot connect to {} port {}", server_address, port));
+  const int on = 1;
+  setsockopt(client_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+TcpConnection::~TcpConnection() {
+  const linger at_once{1, 0};
+  setsockopt(client_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
+void TcpConnection::say(std::string_view what) const {
+  if (send(client_.get(), what.data(), what.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(what.size()))
+    throw Error(fmt::format("cannot say anything over TCP: {}", std::strerror(errno)));
+}
+
+std::string TcpConnection::heard(Millis timeout) const {
+  if (!readable_within(server_.get(), timeout)) return "";
+  std::string data(65536, '\0');
+  const ssize_t length = recv(server_.get(), data.data(), data.size(), MSG_DONTWAIT);
+  data.resize(length < 0 ? 0 : static_cast<std::size_t>(length));
+  return data;
+}
+
+std::uint16_t TcpConnection::client_port() const { return port_of(client_.get()); }
+
 // ---- UDP -------------------------------------------------------------------------------------------
 
-UdpSocket::UdpSocket(const Namespace& ns, const std::string& address, std::uint16_t port) : family_(AF_INET) {
+UdpSocket::UdpSocket(const Namespace& ns, const std::string& address, std::uint16_t port) {
   const SocketAddress local = socket_address(address, port);
-  family_ = local.family;
-  fd_ = open_socket(ns, family_, SOCK_DGRAM, 0);
+  fd_ = open_socket(ns, local.family, SOCK_DGRAM, 0);
   const int size = 16 << 20;
   setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
   if (bind(fd_.get(), local.get(), local.size) < 0)
@@ -329,12 +369,6 @@ std::vector<std::string> UdpSocket::drain(Millis quiet) const {
   return payloads;
 }
 
-std::uint16_t UdpSocket::port() const {
-  sockaddr_storage local{};
-  socklen_t size = sizeof(local);
-  getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&local), &size);
-  return family_ == AF_INET6 ? ntohs(reinterpret_cast<sockaddr_in6*>(&local)->sin6_port)
-                             : ntohs(reinterpret_cast<sockaddr_in*>(&local)->sin_port);
-}
+std::uint16_t UdpSocket::port() const { return port_of(fd_.get()); }
 
 }  // namespace xdpgpu::lab

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/netns/lab/wire.hpp"
@@ -49,6 +50,26 @@ TransferResult tcp_transfer(const Namespace& client, const Namespace& server,
 bool tcp_connects(const Namespace& client, const Namespace& server, const std::string& server_address,
                   std::uint16_t port, Millis timeout = 1000ms);
 
+// A TCP connection of two namespaces' own stacks. What its ends have not said by this object's end is not
+// said any more: the client resets it.
+class TcpConnection {
+ public:
+  // From `client` to the address, which `server` has. Throws Error.
+  TcpConnection(const Namespace& client, const Namespace& server, const std::string& server_address,
+                std::uint16_t port);
+  ~TcpConnection();
+  TcpConnection(const TcpConnection&) = delete;
+  TcpConnection& operator=(const TcpConnection&) = delete;
+
+  void say(std::string_view what) const;  // the client, at once
+  // What the server hears next; empty: nothing within `timeout`.
+  std::string heard(Millis timeout) const;
+  std::uint16_t client_port() const;
+
+ private:
+  Fd client_, server_;
+};
+
 // A datagram socket of the namespace's own stack.
 class UdpSocket {
  public:
@@ -62,7 +83,6 @@ class UdpSocket {
 
  private:
   Fd fd_;
-  int family_;
 };
 
 }  // namespace xdpgpu::lab
