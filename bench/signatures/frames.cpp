@@ -71,6 +71,21 @@ void PayloadFrames::fill(std::span<const std::string> payloads, bool tcp, u16 po
   }
 }
 
+void PayloadFrames::say_on(std::span<const xg_descriptor> frames, u32 flows, bool begin) {
+  if (begin) said_ = 0;
+  const u32 bytes = length() - payload_at_;
+  for (const xg_descriptor& one : frames) {
+    u8* const ip = pages_.base() + one.offset + 14;
+    const auto flow = static_cast<u32>(said_ % flows);
+    const auto sequence = static_cast<u32>(said_++ / flows) * bytes;
+    put16(ip + 12, 10 << 8 | flow >> 16);
+    put16(ip + 14, flow & 0xffff);
+    put16(ip + 20, 1024);
+    put16(ip + 24, sequence >> 16);
+    put16(ip + 26, sequence & 0xffff);
+  }
+}
+
 std::span<const u8> PayloadFrames::payload(u32 frame) const {
   const xg_descriptor& one = descriptors_[frame];
   return {pages_.base() + one.offset + payload_at_, one.length - payload_at_};

@@ -23,6 +23,10 @@ class PayloadFrames {
   // UDP.
   void fill(std::span<const std::string> payloads, bool tcp, u16 port);
 
+  // Makes these frames, of TCP, the next segments that `flows` connections send, in turn, each of which says
+  // on where it has ended. From the first flow's first byte on, if `begin`.
+  void say_on(std::span<const xg_descriptor> frames, u32 flows, bool begin);
+
   // The first `count` of them in the order of receipt.
   FrameRegion region(u32 count) const {
     return {pages_.base(), pages_.bytes(), std::span(descriptors_).first(count)};
@@ -37,6 +41,7 @@ class PayloadFrames {
   Pages pages_;
   std::vector<xg_descriptor> descriptors_;
   u32 payload_at_ = 0;
+  u64 said_ = 0;  // segments
 };
 
 }  // namespace xdpgpu::bench

@@ -31,6 +31,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kPlainBar = 0.85, kMadeBar = 0.5;  // of the plain kernel
 constexpr double kGpuBar = 100, kCpuBar = 0.8;      // times Vectorscan on one core
+constexpr double kStreamsBar = 0.7;                 // of the plain kernel
+constexpr double kElephantBar = 20;                 // Gb/s of one flow
 constexpr u32 kGpuFrames = 131072, kMostDepth = 64;
 constexpr u32 kPasses = 10;  // of the plain kernel, a run
 
@@ -41,6 +43,7 @@ struct Settings {
   std::vector<u32> sizes{512, 1500};
   std::vector<std::string> rules;
   std::vector<std::string> only;
+  std::vector<u32> flows{100000, 1, 1000000};
   u32 different = 2048;
   u32 reference = 4;
   int repeats = 3;
@@ -53,6 +56,7 @@ struct Settings {
     patterns = {1000};
     sizes = {512};
     different = 128;
+    flows = {64, 1};
     repeats = 1;
     seconds = 0.02;
   }
@@ -183,7 +187,91 @@ class Bench {
     }
   }
 
+  // The same patterns in what connections say: `flows` of them, packets in turn.
+  void measure_streams(const Traffic& traffic, u32 size, const Rules& rules, u32 flows) {
+    frames_.fill(make_payloads(traffic, rules.patterns, *rules.search, different(),
+                               PayloadFrames::payload_bytes(size, true)),
+                 true, 80);
+    const Answers right = answers(rules);
+    gpu::SignaturesSettings stage = rules.stage();
+    auto signatures = stage.rules.all();
+    for (auto& one : signatures) {
+      one.where = gpu::signatures::Where::stream;
+      one.header.protocols = std::bitset<256>().set(6);
+    }
+    stage.rules.signatures =
+        std::make_shared<const std::vector<gpu::signatures::Signature>>(std::move(signatures));
+    stage.inspect.midstream = true;
+    stage.inspect.depth = gpu::kMostDepth;
+    for (const std::string& device : settings_.devices) {
+      const u32 of_device = flows_of(device, flows);
+      if (of_device == 0) continue;
+      // As much room again as a third of them need. In two blocks of a text with hits stand fewer patterns
+      // than may.
+      stage.streams = of_device + of_device / 3;
+      stage.inspect.window = of_device > 500'000 ? 512 : 1024;
+      const auto pipelines = gpu::Pipelines::compile({{"main", {stage}}});
+      if (!pipelines) throw std::runtime_error(pipelines.error());
+      // One flow's packets are one thread's.
+      const auto batches = of_device == 1 ? std::vector<u32>{settings_.batches.front()} : batches_of(device);
+      for (const u32 batch : batches)
+        stream(fmt::format("{} in {}, {} B, {} patterns, batches of {}", traffic.name(),
+                           of_device == 1 ? "one stream" : fmt::format("{} streams", of_device), size,
+                           rules.patterns.size(), batch),
+               device, *pipelines, batch, of_device, right);
+    }
+  }
+
  private:
+  // The CPU device is shown as many flows as it is shown frames.
+  u32 flows_of(const std::string& device, u32 flows) const {
+    if (gpu_number(device) >= 0 || flows == 1) return flows;
+    return flows == settings_.flows.front() ? std::min(flows, frames_of(device)) : 0;
+  }
+
+  // Each flow's first segment has the alerts of its payload. Behind it, a rule that has held for a stream's
+  // text is not told again: of these the verdicts alone are checked.
+  void stream(const std::string& name, const std::string& device,
+              const std::shared_ptr<const gpu::Pipelines>& pipelines, u32 batch, u32 flows,
+              const Answers& right) {
+    const u32 depth = std::clamp(frames_of(device) / batch, 1u, kMostDepth);
+    auto queue =
+        DeviceQueue::open(device, frames_.region(batch * depth), gpu::Frames::automatic, batch, depth);
+    auto loaded = queue ? (*queue)->load(pipelines) : gpu::Result<void>();
+    if (!queue || !loaded) {
+      rows_.leave_out(fmt::format("{}: {}", device, !queue ? queue.error() : loaded.error()));
+      return;
+    }
+    Row& row = rate(name, device);
+    bool begin = true;
+    (*queue)->before_each([&](std::span<const xg_descriptor> frames) {
+      frames_.say_on(frames, flows, begin);
+      begin = false;
+    });
+    // What a flow's first packet is to say: in turn, the frames' own.
+    const u32 frames = batch * depth;
+    std::vector<u32> passes(frames, u32{XG_PASS});
+    auto first = repeated(right.alerts);
+    first.resize(std::min(frames, flows));
+    (*queue)->expect(passes, first);
+    if (right.limits == 0) (*queue)->check(row.problem);
+    (*queue)->expect(passes);
+    for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
+      const Rate measured = (*queue)->run(settings_.seconds);
+      row.problem = measured.problem;
+      if (i >= 0) row.runs.push_back(measured.packets_per_second);
+    }
+    row.note =
+        fmt::format("{:.2f} M/s; windows of {} B", row.median() * 1e-6,
+                    std::get<gpu::SignaturesSettings>(pipelines->settings()[0].stages[0]).inspect.window);
+    if (flows == 1) {
+      row.note += fmt::format("; {:.0f} Gb/s are asked for", kElephantBar);
+    } else if (gpu_number(device) >= 0) {
+      row.against = plain_name(frames_.length());
+      if (batch == settings_.batches.back()) row.bar = kStreamsBar;
+    }
+  }
+
   static bool any_gpu(const Settings& settings) {
     return std::any_of(settings.devices.begin(), settings.devices.end(),
                        [](const std::string& name) { return gpu_number(name) >= 0; });
@@ -415,6 +503,10 @@ int run(const Settings& settings) {
     for (const u32 size : settings.sizes)
       for (const Traffic& traffic : all_traffic())
         if (wanted(settings, traffic.name())) bench.measure(traffic, size, rules);
+    if (count != settings.patterns.front() || !wanted(settings, "streams")) continue;
+    for (const Hits hits : {Hits::none, Hits::real})
+      for (const u32 flows : settings.flows)
+        bench.measure_streams({Like::http, hits}, settings.sizes.back(), rules, flows);
   }
   fmt::print(
       "{} different packets in chunks of {} bytes, in no order; each pattern is a rule for any packet; Gb/s "
@@ -453,10 +545,17 @@ int main(int argc, char** argv) {
       "--rules", settings.rules,
       "rule files whose fast patterns are taken; without, those in tests/data/rules. Patterns that "
       "are missing are made up");
-  app.add_option(
-         "--only", settings.only,
-         "what has one of these in its name: http, tls, dns, 'with no hits', 'with real hits', 'made to hit'")
+  app.add_option("--only", settings.only,
+                 "what has one of these in its name: http, tls, dns, 'with no hits', 'with real hits', 'made "
+                 "to hit', "
+                 "streams")
       ->delimiter(',');
+  app.add_option(
+         "--flows", settings.flows,
+         "connections whose packets come in turn, where rules are looked for in streams; the CPU device "
+         "is measured with the first number of them, as far as it has frames, and with one")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 24));
   app.add_option("--different", settings.different, "different packets")->check(CLI::Range(64, 65536));
   app.add_option("--reference", settings.reference,
                  "packets of a row that the sequential reference is asked about")

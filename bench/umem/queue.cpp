@@ -88,6 +88,7 @@ bool DeviceQueue::submit(std::string& problem, bool forget) {
   const u32 count = depth_ > 1 && queue_->in_flight() + 1 >= depth_ ? most_ : batch_;
   // What is found there later is to be what the device writes, not what it wrote.
   for (u32 i = 0; forget && i < count; ++i) slot->results[i].verdict = ~0u;
+  if (prepare_) prepare_({slot->descriptors, count});
   if (queue_->submit(slot, count, kGeneration) == gpu::Submit::ok) return true;
   problem = "the device takes no batch: it is lost";
   return false;

@@ -4,6 +4,7 @@
 // stand in the slots from the start, as it is the device that is measured and not who writes them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,6 +50,12 @@ class DeviceQueue {
     alerts_ = std::move(alerts);
   }
 
+  // Called with the frames of each batch in front of its submission, by the thread that runs: for packets
+  // that are not the same each time.
+  void before_each(std::function<void(std::span<const xg_descriptor>)> prepare) {
+    prepare_ = std::move(prepare);
+  }
+
   // Decides for so many seconds, or until the device has answered nothing for five; before and behind it,
   // all frames once with their verdicts checked.
   Rate run(double seconds);
@@ -82,6 +89,7 @@ class DeviceQueue {
   bool loaded_ = false;
   std::vector<u32> expected_;  // by slot and place
   std::vector<xg_alerts> alerts_;
+  std::function<void(std::span<const xg_descriptor>)> prepare_;
   gpu::Drive drive_ = gpu::Drive::launched;
   std::shared_ptr<gpu::Device> device_;
   std::unique_ptr<gpu::Queue> queue_;
