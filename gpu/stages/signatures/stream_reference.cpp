@@ -43,6 +43,7 @@ std::span<const u8> bytes_of(std::string_view text) {
 struct Pattern {
   std::string bytes;
   bool nocase = false;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
   auto operator<=>(const Pattern&) const = default;
 };
 Pattern pattern_of(const sig::Signature& rule) {
