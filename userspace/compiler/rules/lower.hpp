@@ -2,8 +2,9 @@
 //
 // userspace/compiler/rules/lower.hpp: from rules to signatures (gpu/signatures.hpp): those that packets
 // decide, with what a stage `conntrack` says of their connections, as Suricata 7.0.10 does, and those that
-// TCP streams do, where these are followed. That needs no application's protocol but DNS over UDP, and
-// nothing that rules remember but bits (bits.hpp) and how often they have alerted (thresholds.hpp).
+// TCP streams do, where these are followed. That needs of what applications say no more than DNS over UDP and
+// TLS servers' names, and nothing that rules remember but bits (bits.hpp) and how often they have alerted
+// (thresholds.hpp).
 //
 // Suricata looks for the contents of a rule for TCP in the stream; of one with a content that has its place
 // from the start, in each packet, too; and of one that asks for what a packet has, in packets alone. So says
