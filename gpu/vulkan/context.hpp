@@ -61,7 +61,8 @@ struct Arguments {
   vk::DeviceAddress marks;
   u32 begin, end;
   vk::DeviceAddress inspections;  // words for each packet that is inspected at a time
-  vk::DeviceAddress programs;     // of programs, a word a packet: what came of those that change no map
+  vk::DeviceAddress programs;     // of programs, a word a packet: what came of those that change no map;
+                                  // of streams: a word that is set where a packet is not inspected whole
   u32 first_round, end_round;     // the rounds of tables that packets are taken through
 };
 

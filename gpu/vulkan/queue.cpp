@@ -2,6 +2,7 @@
 #include "gpu/vulkan/queue.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "gpu/stages/inspection.h"
 #include "gpu/stages/program_numbers.h"
@@ -137,14 +138,15 @@ Result<void> VulkanQueue::allocate(const QueueOptions& options) {
 }
 
 VulkanQueue::~VulkanQueue() {
-  if (ring_.in_flight() > 0 && finished_ < ring_.submitted() && !context_.failed()) {
+  // A device that has failed a batch may be at the next ones all the same; of a lost one this is told at
+  // once.
+  if (ring_.in_flight() > 0 && finished_ < ring_.submitted() && !context_.abandoned()) {
     const u64 last = ring_.submitted();
     const vk::SemaphoreWaitInfo all({}, *timeline_, last);
     const u64 patience = context_.candidate().info.software ? kSoftwareDrainTimeoutNs : kDrainTimeoutNs;
-    if (context_.device().waitSemaphores(all, patience, context_.dispatch()) != vk::Result::eSuccess) {
-      context_.fail();
-      context_.abandon();
-    }
+    const vk::Result waited = context_.device().waitSemaphores(all, patience, context_.dispatch());
+    if (waited != vk::Result::eSuccess && waited != vk::Result::eErrorDeviceLost) context_.abandon();
+    if (waited != vk::Result::eSuccess) context_.fail();
   }
   if (!context_.abandoned()) return;
   for (Buffer* buffer : {&descriptors_, &results_, &edits_, &adjusts_, &alerts_, &patches_, &events_,
@@ -291,7 +293,12 @@ vk::Result VulkanQueue::record(vk::CommandBuffer command, const Slot& slot, u32 
         running.kind = programs.kind + XG_KIND_STATEFUL;
         run_programs(command, Entry::run_in_order, running, programs.steps);
       }
-      if (has_streams) run_in_turn(Entry::streams, software ? 1 : count, false);
+      if (has_streams) {
+        const vk::DeviceAddress outcomes =
+            std::exchange(arguments.programs, failed_.address + slot.index * sizeof(u32));
+        run_in_turn(Entry::streams, software ? 1 : count, false);
+        arguments.programs = outcomes;
+      }
       command.pipelineBarrier(vk::PipelineStageFlagBits::eComputeShader,
                               vk::PipelineStageFlagBits::eComputeShader, {}, in_order, {}, {}, d);
       push();

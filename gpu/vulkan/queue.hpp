@@ -89,7 +89,7 @@ class VulkanQueue final : public Queue {
   // An xg_patch a packet, and behind those of a batch an xg_event a packet, of one slot: batches that run
   // programs are one after the other.
   Buffer left_;
-  Buffer failed_;  // one word a slot: not 0: programs were not run to their end
+  Buffer failed_;  // one word a slot: not 0: programs were not run, or a stream not inspected, to the end
   Unique<vk::CommandPool> pool_;
   std::vector<vk::CommandBuffer> commands_;
   Unique<vk::Semaphore> timeline_;

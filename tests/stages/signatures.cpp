@@ -564,7 +564,7 @@ sig::Signature random_stream_rule(Random& random, u32 sid) {
 SignaturesSettings random_streams(Random& random, u32 count) {
   SignaturesSettings settings = random_signatures(random, count, random_stream_rule);
   settings.streams = random.pick(std::array<u32, 3>{8, 16, 64});
-  settings.inspect.window = random.pick(std::array<u32, 3>{256, 320, 512});
+  settings.inspect.window = random.pick(std::array<u32, 3>{256, 320, 384});
   settings.inspect.depth = random.pick(std::array<u32, 4>{256, 3000, 1u << 20, 1u << 20});
   settings.inspect.midstream = random.one_in(3);
   settings.inspect.idle_ms = random.pick(std::array<u32, 2>{20'000, 3'600'000});
@@ -594,7 +594,7 @@ std::vector<PipelineSettings> stream_signatures() {
   settings.push_back(
       {"between others", {mostly_next(random), random_streams(random, 10), gpu::L2fwdSettings{}}});
   settings.push_back({"inside of tunnels", {random_streams(random, 20)}, true});
-  for (const u32 count : {1u, 40u, 200u})
+  for (const u32 count : {1u, 30u, 60u})
     settings.push_back({fmt::format("{} rules", count), {random_streams(random, count)}});
   return settings;
 }

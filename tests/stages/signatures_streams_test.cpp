@@ -697,6 +697,41 @@ TEST_P(Streams, CutsDoNotMatter) {
   }
 }
 
+// Software Vulkan ends loops that it holds for endless: what it has not inspected whole, it does not answer
+// for.
+TEST_P(Streams, WhatIsTooMuchForSoftwareFailsTheDevice) {
+  Wire wire(64);
+  wire.open();
+  const u32 heavy = wire.send(Wire::client, 0, "evil");
+  std::vector<sig::Signature> rules(12'000, rule("evil"));
+  for (std::size_t i = 0; i + 1 < rules.size(); i++) rules[i].header.src_ports = sig::Ranges<u16>{{7, 7}};
+  const std::vector<PipelineSettings> all{{"streams", {with(rules)}}};
+  const auto pipelines = gpu::Pipelines::compile(all);
+  ASSERT_TRUE(pipelines) << pipelines.error();
+  const Traffic& traffic = wire.traffic();
+  XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+  ASSERT_TRUE(device->load(kGeneration, *pipelines));
+  auto queue = device->open_queue(GetParam().queue(64, 3));
+  ASSERT_TRUE(queue) << queue.error();
+  for (const xg_descriptor& packet : traffic.descriptors) {
+    gpu::Slot* slot = (*queue)->acquire();
+    ASSERT_NE(slot, nullptr);
+    slot->descriptors[0] = packet;
+    ASSERT_EQ((*queue)->submit(slot, 1, kGeneration), gpu::Submit::ok);
+  }
+  for (u32 packet = 0; packet <= heavy; packet++) {
+    gpu::Slot* slot = wait(**queue);
+    ASSERT_NE(slot, nullptr);
+    const bool is_too_much = packet == heavy && GetParam().kind == "vulkan" && device->info().software;
+    EXPECT_EQ(slot->failed, is_too_much) << packet;
+    if (packet == heavy && !slot->failed) {
+      EXPECT_EQ(slot->results[0].flags & XG_RES_ALERTS, XG_RES_ALERTS);
+      EXPECT_EQ(slot->alerts[0].rules[0], rules.size() - 1);
+    }
+    (*queue)->release(slot);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, Streams, testing::ValuesIn(all_targets()),
                          [](const auto& test) { return test.param.name(); });
 

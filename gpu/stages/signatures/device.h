@@ -72,30 +72,67 @@ XG_SELDOM void xg_signatures_confirm(XG_IN(xg_batch) b, u32 body, u32 windows, u
   }
 }
 
+/* The bit vectors of these windows: the first word of each, and how many bits of a hash it is asked with; 0:
+ * no pattern has such a window. */
+struct xg_signatures_filters {
+  u32 tables[3];
+  u32 bits[3];
+};
+
+/* The windows that patterns may have at four places: bit w + 4 * i is the one of kind w at place i. bytes,
+ * next: the eight bytes there, in lower case. left: bytes that windows may have from the first place on. */
+XG_FN u32 xg_signatures_candidates(xg_batch b, xg_signatures_filters filters, u32 bytes, u32 next, u32 left) {
+  u32 candidates = 0u;
+  for (u32 w = 0u; w < 3u; w++) {
+    u32 bits = filters.bits[w];
+    u32 size = w == 2u ? 4u : w + 1u;
+    u32 mask = w == 2u ? ~0u : w == 1u ? 0xffffu : 0xffu;
+    for (u32 i = 0u; i < 4u; i++) {
+      u32 here = (i == 0u ? bytes : (bytes >> (i * 8u)) | (next << (32u - i * 8u))) & mask;
+      u32 place = (here * 0x9e3779b1u) >> (32u - bits);
+      if (bits != 0u && left >= size + i &&
+          ((b.image.v[filters.tables[w] + (place >> 5)] >> (place & 31u)) & 1u) != 0u)
+        candidates |= 1u << (w + 4u * i);
+    }
+  }
+  return candidates;
+}
+
 /* Which patterns of these windows stand from `first` to `end`, as far as their windows stand from `from` on.
- * Each of the `lanes` takes four places at a time. */
+ * Each of the `lanes` takes four places at a time. From one place that may have a window to the next goes a
+ * loop without anything else in it: where lanes wait for each other, or software has to go through what is
+ * skipped, that is most of the time. */
 XG_SELDOM void xg_signatures_search_from(XG_IN(xg_batch) b, u32 body, u32 windows,
                                          XG_INOUT(xg_payload_cursor) c, u32 first, u32 from, u32 end,
                                          xg_state f, u32 lane, u32 lanes) {
-  for (u32 at = from + lane * 4u; at < end; at += lanes * 4u) {
+  xg_signatures_filters filters;
+  for (u32 w = 0u; w < 3u; w++) {
+    filters.tables[w] = b.image.v[windows + w * XG_SIGNATURES_WINDOW + XG_WINDOW_FILTER];
+    filters.bits[w] = b.image.v[windows + w * XG_SIGNATURES_WINDOW + XG_WINDOW_FILTER_BITS];
+  }
+  u32 at = from + lane * 4u;
+  while (at < end) {
     if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) return;
-    u32 bytes = xg_lower32(xg_signatures_load(b, c, at));
-    u32 next = xg_lower32(xg_signatures_load(b, c, at + 4u));
-    u32 left = end - at;
-    /* Bit w + 4 * i: a pattern may have the window of kind w at place i. */
+    xg_signatures_run run = xg_signatures_run_at(b, c, at);
+    u32 place = at;
+    u32 bytes = 0u;
+    u32 next = 0u;
     u32 candidates = 0u;
-    for (u32 w = 0u; w < 3u; w++) {
-      u32 bits = b.image.v[windows + w * XG_SIGNATURES_WINDOW + XG_WINDOW_FILTER_BITS];
-      if (bits == 0u) continue;
-      u32 table = b.image.v[windows + w * XG_SIGNATURES_WINDOW + XG_WINDOW_FILTER];
-      u32 size = w == 2u ? 4u : w + 1u;
-      u32 mask = w == 2u ? ~0u : w == 1u ? 0xffffu : 0xffu;
-      for (u32 i = 0u; i < 4u; i++) {
-        u32 here = (i == 0u ? bytes : (bytes >> (i * 8u)) | (next << (32u - i * 8u))) & mask;
-        u32 place = (here * 0x9e3779b1u) >> (32u - bits);
-        if (left >= size + i && ((b.image.v[table + (place >> 5)] >> (place & 31u)) & 1u) != 0u)
-          candidates |= 1u << (w + 4u * i);
-      }
+    while (candidates == 0u && at < end && at - run.at + 8u <= run.bytes) {
+      u32 word = run.word + ((at - run.at) >> 2);
+      place = at;
+      bytes = xg_lower32(XG_UNALIGNED(run.words, word, run.shift));
+      next = xg_lower32(XG_UNALIGNED(run.words, word + 1u, run.shift));
+      candidates = xg_signatures_candidates(b, filters, bytes, next, end - at);
+      at += lanes * 4u;
+    }
+    /* Near the end of a buffer. */
+    if (candidates == 0u && at < end) {
+      place = at;
+      bytes = xg_lower32(xg_signatures_load(b, c, at));
+      next = xg_lower32(xg_signatures_load(b, c, at + 4u));
+      candidates = xg_signatures_candidates(b, filters, bytes, next, end - at);
+      at += lanes * 4u;
     }
     while (candidates != 0u) {
       u32 bit = XG_LOWEST_BIT(candidates);
@@ -104,8 +141,8 @@ XG_SELDOM void xg_signatures_search_from(XG_IN(xg_batch) b, u32 body, u32 window
       u32 w = bit & 3u;
       u32 here = i == 0u ? bytes : (bytes >> (i * 8u)) | (next << (32u - i * 8u));
       here &= w == 2u ? ~0u : w == 1u ? 0xffffu : 0xffu;
-      xg_signatures_confirm(b, body, windows + w * XG_SIGNATURES_WINDOW, here * 0x9e3779b1u, here, at + i, c,
-                            first, end, f);
+      xg_signatures_confirm(b, body, windows + w * XG_SIGNATURES_WINDOW, here * 0x9e3779b1u, here, place + i,
+                            c, first, end, f);
     }
   }
 }

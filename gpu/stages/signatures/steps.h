@@ -37,6 +37,18 @@ XG_FN u64 xg_signatures_value(u32 low, u32 high, bool variable, XG_INOUT(xg_sign
   return u64(low) | u64(high) << 32;
 }
 
+/* At which of four places the four bytes `begins` stand, as far as `mask` has them: a bit each. bytes, next:
+ * the eight bytes there. */
+XG_FN u32 xg_signatures_begins(u32 bytes, u32 next, u32 begins, u32 mask, bool nocase) {
+  u32 candidates = 0u;
+  for (u32 i = 0u; i < 4u; i++) {
+    u32 here = i == 0u ? bytes : (bytes >> (i * 8u)) | (next << (32u - i * 8u));
+    if (nocase) here = xg_lower32(here);
+    if (((here ^ begins) & mask) == 0u) candidates |= 1u << i;
+  }
+  return candidates;
+}
+
 /* The first place from `first` on at which a content stands that ends at `end` at the latest; ~0: none. */
 XG_FN u32 xg_signatures_find(xg_batch b, u32 step, XG_INOUT(xg_payload_cursor) c,
                              XG_INOUT(xg_signatures_inspection) n, u32 first, u32 end) {
@@ -51,23 +63,34 @@ XG_FN u32 xg_signatures_find(xg_batch b, u32 step, XG_INOUT(xg_payload_cursor) c
   u32 begins = b.image.v[word];
   u32 last = end - size;
   u32 found = ~0u;
-  xg_signatures_run run = xg_signatures_run_at(b, c, n.payload + first);
-  u32 bytes = xg_signatures_run_load(b, c, run, 0u);
-  for (u32 at = first; found == ~0u && at <= last; at += 4u) {
-    u32 next = xg_signatures_run_load(b, c, run, at + 4u - first);
+  u32 at = first;
+  while (found == ~0u && at <= last) {
+    xg_signatures_run run = xg_signatures_run_at(b, c, n.payload + at);
+    u32 here = at;
+    u32 place = at;
     u32 candidates = 0u;
-    for (u32 i = 0u; i < 4u; i++) {
-      u32 here = i == 0u ? bytes : (bytes >> (i * 8u)) | (next << (32u - i * 8u));
-      if (nocase) here = xg_lower32(here);
-      if (((here ^ begins) & mask) == 0u && last - at >= i) candidates |= 1u << i;
+    while (candidates == 0u && at <= last && at - here + 8u <= run.bytes) {
+      u32 of = run.word + ((at - here) >> 2);
+      place = at;
+      candidates = xg_signatures_begins(XG_UNALIGNED(run.words, of, run.shift),
+                                        XG_UNALIGNED(run.words, of + 1u, run.shift), begins, mask, nocase);
+      at += 4u;
+    }
+    /* Near the end of a buffer. */
+    if (candidates == 0u && at <= last) {
+      place = at;
+      candidates = xg_signatures_begins(xg_signatures_load(b, c, n.payload + at),
+                                        xg_signatures_load(b, c, n.payload + at + 4u), begins, mask, nocase);
+      at += 4u;
     }
     while (candidates != 0u && found == ~0u) {
       u32 i = XG_LOWEST_BIT(candidates);
       candidates &= candidates - 1u;
+      if (last - place < i) continue;
       if (size > 4u) n.work += (size + 15u) / XG_SIGNATURES_PER_WORK;
-      if (size <= 4u || xg_signatures_same(b, c, n.payload + at + i, word, size, nocase)) found = at + i;
+      if (size <= 4u || xg_signatures_same(b, c, n.payload + place + i, word, size, nocase))
+        found = place + i;
     }
-    bytes = next;
   }
   n.work += ((found == ~0u ? last : found) - first + 1u) / XG_SIGNATURES_PER_WORK;
   return found;

@@ -5,7 +5,8 @@
 // whose push constants it has; a shader of its own, as drivers take long to compile it.
 //
 // With ALONE by one invocation: without barriers software Vulkan compiles it in a fraction of the time, and it
-// takes a packet at a time anyway.
+// takes a packet at a time anyway. llvmpipe ends each loop of an invocation after its first turn, once all have
+// had 65,535 (LP_MAX_TGSI_LOOP_ITERATIONS): a packet that takes more is told by a last loop.
 #version 460
 #define XG_GLSL 1
 #define XG_INSPECTS_IN_TURN 1
@@ -30,7 +31,7 @@ layout(push_constant, scalar) uniform Arguments {
   u32 begin;
   u32 end;
   xg_state inspections;
-  xg_words programs;
+  xg_state failed;  // one word: set to 1 where a packet takes more than software can, and is not inspected whole
   u32 first_round;
   u32 end_round;
 };
@@ -65,6 +66,9 @@ void main() {
     if (t.tag != XG_UNTRACKED) outcome = xg_signatures_apply(batch, way.body, t);
     marks.v[i] = mark | outcome << 16;
   }
+  u32 turns = 0u;
+  for (u32 i = begin; i <= end; i++) turns++;
+  if (turns <= end - begin) failed.v[0] = 1u;
 }
 
 #else

@@ -208,11 +208,11 @@ struct xg_digest {
 };
 /* Adds so many of a word's bytes, up to four. */
 XG_FN void xg_digest_add(XG_INOUT(xg_digest) d, u32 point, u32 word, u32 bytes) {
-  for (u32 i = 0u; i < 4u; i++) {
-    if (i >= bytes) continue;
-    d.sum = xg_digest_plus(d.sum, xg_digest_times(d.power, (word >> (i * 8u)) & 0xffu));
-    d.power = xg_digest_times(d.power, point);
-  }
+  for (u32 i = 0u; i < 4u; i++)
+    if (i < bytes) {
+      d.sum = xg_digest_plus(d.sum, xg_digest_times(d.power, (word >> (i * 8u)) & 0xffu));
+      d.power = xg_digest_times(d.power, point);
+    }
 }
 
 /* Adds the text's bytes from `from` up to `to`. */
@@ -380,12 +380,20 @@ XG_FN void xg_stream_try(xg_batch b, xg_stream a, XG_INOUT(xg_stream_packet) k, 
   }
   u32 numbers = b.image.v[list];
   u32 count = b.image.v[list + 1u];
-  for (u32 i = 0u; i < count && k.over == 0u; i++) {
-    u32 number = b.image.v[numbers + i];
-    u32 rule = b.image.v[a.rules + XG_SIGNATURES_RULES] + number * XG_SIGNATURES_RULE;
-    if (in_front && (b.image.v[rule + XG_SIGNATURE_FLAGS] & XG_SIGNATURE_FROM_START) != 0u) continue;
-    u32 said = l.name != 0u ? XG_HELLO_IS_SAID : 0u;
-    if (!xg_signatures_applies(b, rule, k.p, k.c, k.seen, said, k.connection)) continue;
+  u32 i = 0u;
+  while (i < count && k.over == 0u) {
+    u32 number = 0u;
+    u32 rule = 0u;
+    bool applies = false;
+    for (; i < count && !applies; i++) {
+      number = b.image.v[numbers + i];
+      rule = b.image.v[a.rules + XG_SIGNATURES_RULES] + number * XG_SIGNATURES_RULE;
+      bool starts = (b.image.v[rule + XG_SIGNATURE_FLAGS] & XG_SIGNATURE_FROM_START) != 0u;
+      applies =
+          !(in_front && starts) && xg_signatures_applies(b, rule, k.p, k.c, k.seen,
+                                                         l.name != 0u ? XG_HELLO_IS_SAID : 0u, k.connection);
+    }
+    if (!applies) return;
     u32 work = 0u;
     bool fires = xg_stream_fires(b, a, k, rule, l, XG_SIGNATURES_SEEN_AT(seen), least, most, work);
     k.work += work;
@@ -447,9 +455,11 @@ XG_SELDOM void xg_stream_look(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg
     xg_set_side(a, XG_SIDE_SEARCHED, bytes);
     if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) k.over = 1u;
     for (u32 place = 0u; place <= XG_SIGNATURES_SEEN && k.over == 0u; place++) {
+      u32 seen = 0u;
+      for (; place < XG_SIGNATURES_SEEN && seen == 0u; place++) seen = f.v[XG_SIGNATURES_FOUND_SEEN + place];
+      if (seen != 0u) place -= 1u;
       /* Those that no pattern finds are of names. */
-      u32 seen = place < XG_SIGNATURES_SEEN ? f.v[XG_SIGNATURES_FOUND_SEEN + place] : 0u;
-      if (seen != 0u || (place == XG_SIGNATURES_SEEN && round != 0u)) xg_stream_try(b, a, k, l, seen);
+      if (seen != 0u || round != 0u) xg_stream_try(b, a, k, l, seen);
     }
     if (round != 0u) xg_stream_forget(b, a);
   }
