@@ -76,6 +76,10 @@ struct TablesTurn {
   static_assert(XG_PROGRAM_RECORDS == Crowd::kPackets);
   // And the xg_patches that programs make of them.
   uint4 patches[Crowd::kPackets][XG_PATCH_QUADS];
+  // And they themselves, where a stage reads much of them: over the bus each read of a thread's is a sector,
+  // and comes again for the next word.
+  uint4 near[Crowd::kPackets][XG_NEAR_QUADS];
+  static_assert((XG_NEAR_QUADS - 1) * sizeof(uint4) >= 15 + XG_METADATA_SIZE + XG_FRAME_MAX);
 };
 
 // Addresses of the device. But for `turn`, a queue's; what a batch leaves there is over with the batch.

@@ -515,11 +515,44 @@ __device__ inline void fetch_set(const xg_batch& batch, u32 body, const xg_touch
   asm volatile("prefetch.global.L2 [%0];" ::"l"(set + 8));
 }
 
+#ifdef XG_KIND_SIGNATURES
+// Brings the packets of those lanes that want it to their places in xg_batch.near, the warp's first one's
+// being `first`; all lanes at once, so that the bus carries whole lines. Whether a lane's is there is for the
+// packet's touch: 0, or 1 + its place.
+__device__ inline u32 bring_near(const xg_batch& batch, const xg_descriptor& descriptor, u32 first,
+                                 bool wants) {
+  const u32 lane = threadIdx.x % kWarpLanes;
+  const u64 begin = (descriptor.offset - XG_METADATA_SIZE) & ~u64{15};
+  const u32 quads = wants ? u32((descriptor.offset + descriptor.length - begin + 15) / 16) : 0;
+  const bool has = wants && quads < XG_NEAR_QUADS && begin + u64{quads} * 16 <= batch.frames_bytes;
+  for (u32 all = __ballot_sync(~0u, has); all != 0; all &= all - 1) {
+    const u32 packet = XG_LOWEST_BIT(all);
+    const auto* from = reinterpret_cast<const uint4*>(reinterpret_cast<const u8*>(batch.frames.v) +
+                                                      __shfl_sync(~0u, begin, int(packet)));
+    const u32 its = __shfl_sync(~0u, quads, int(packet));
+    uint4* to = reinterpret_cast<uint4*>(batch.near.v) + u64{first + packet} * XG_NEAR_QUADS + 1;
+    constexpr u32 kEach = (XG_NEAR_QUADS + kWarpLanes - 1) / kWarpLanes;
+    uint4 pieces[kEach];
+#pragma unroll
+    for (u32 i = 0; i < kEach; i++)
+      if (lane + i * kWarpLanes < its) pieces[i] = from[lane + i * kWarpLanes];
+#pragma unroll
+    for (u32 i = 0; i < kEach; i++)
+      if (lane + i * kWarpLanes < its) to[lane + i * kWarpLanes] = pieces[i];
+  }
+  if (!has) return 0;
+  reinterpret_cast<uint4*>(batch.near.v)[u64{first + lane} * XG_NEAR_QUADS] = {
+      u32(descriptor.offset), u32(descriptor.offset >> 32), descriptor.length, descriptor.flags};
+  return 1 + first + lane;
+}
+#endif
+
 // For whole blocks. way.kind 0: the packet takes no part. bytes: the packet's. kCrowds: rounds may be
 // crowded.
 template <bool kCrowds, class Blocks>
-__device__ inline void go_through(const xg_batch& batch, u32 bytes, const xg_view& seen, xg_way& way,
-                                  xg_result& r, Round& round, Blocks& blocks) {
+__device__ inline void go_through(const xg_batch& batch, u32 bytes, const xg_descriptor& descriptor,
+                                  const xg_view& seen, xg_way& way, xg_result& r, Round& round,
+                                  Blocks& blocks) {
   const u32 mine = threadIdx.x;
   const u32 rounds = batch.image.v[XG_IMAGE_ROUNDS_AT];
   for (u32 number = 0; number < rounds; number++) {
@@ -540,6 +573,12 @@ __device__ inline void go_through(const xg_batch& batch, u32 bytes, const xg_vie
         place = come(round, group, mine);
       }
     }
+#ifdef XG_KIND_SIGNATURES
+    const bool follows = tracked && way.kind == XG_KIND_SIGNATURES + XG_KIND_STATEFUL;
+    const u32 near = bring_near(batch, descriptor,
+                                blocks.number() * kTablesBlock + mine / kWarpLanes * kWarpLanes, follows);
+    if (near != 0) round.touches[mine].more[XG_STREAM_NEAR] = near;
+#endif
     if constexpr (kCrowds)
       if (crowded) blocks.show(round, tracked, group);
     __syncthreads();
@@ -615,7 +654,7 @@ __device__ inline void finish_packet(const xg_batch& batch, xg_quads patches, u3
     way.position = (mark & kMarkPosition) - 1u;
     xg_resume(batch, seen, way);
   }
-  go_through<kCrowds>(batch, bytes, seen, way, r, round, blocks);
+  go_through<kCrowds>(batch, bytes, descriptor, seen, way, r, round, blocks);
   __syncwarp();
   if (batch.image.v[XG_IMAGE_INSPECTS_AT] != 0)
     inspect_waiting<false>(batch, i, descriptor, ~u64{0}, way, r, own);
@@ -635,6 +674,7 @@ __device__ inline void finish_packets(const xg_batch& of, const Flows& flows, co
   __shared__ Round round;
   xg_batch batch = of;
   batch.states.v = batch.image.v + batch.image.v[XG_IMAGE_WORDS_AT];
+  batch.near.v = reinterpret_cast<xg_quad*>(scratch.turn->near[0]);
 #ifdef XG_WITH_PROGRAMS
   batch.ahead.v = scratch.turn->ahead;
   const bool runs_ahead = batch.image.v[XG_IMAGE_AHEAD_AT] != 0;

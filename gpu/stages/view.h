@@ -34,9 +34,15 @@ struct xg_batch {
   /* Of a device whose programs run ahead of their turns: XG_PROGRAM_RECORDS records
    * (gpu/stages/program_record.h). */
   xg_state ahead;
+  /* Of a device that brings packets nearer for stages that read much of them: XG_NEAR_QUADS for each of the
+   * packets that it takes to tables at a time. The first one is the packet's descriptor; behind it stands the
+   * frame with its metadata, as far in front of a multiple of 16 bytes as in the region. */
+  xg_quads near;
   xg_words changes; /* the image's, where they do not stand in it (gpu/stages/changes.h); 0: they do */
 #endif
 };
+
+#define XG_NEAR_QUADS 114u /* the descriptor, and 15 + XG_METADATA_SIZE + XG_FRAME_MAX bytes, rounded up */
 
 struct xg_view {
   xg_words words; /* the aligned word in which the metadata starts */

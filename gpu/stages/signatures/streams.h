@@ -29,6 +29,7 @@
 #define XG_STREAM_NUMBER 0u /* of its first descriptor */
 #define XG_STREAM_SEQUENCE 1u
 #define XG_STREAM_ACKNOWLEDGED 2u
+#define XG_STREAM_NEAR 3u /* 0, or 1 + its place in xg_batch.near; the device puts it there */
 
 XG_FN xg_touch xg_signatures_touch(xg_batch b, xg_way way, xg_view p, u32) {
   xg_touch other = xg_untracked();
@@ -44,6 +45,7 @@ XG_FN xg_touch xg_signatures_touch(xg_batch b, xg_way way, xg_view p, u32) {
   t.more[XG_STREAM_NUMBER] = p.number;
   t.more[XG_STREAM_SEQUENCE] = xg_swap32(xg_view32(p, p.l4_offset + 4u));
   t.more[XG_STREAM_ACKNOWLEDGED] = xg_swap32(xg_view32(p, p.l4_offset + 8u));
+  t.more[XG_STREAM_NEAR] = 0u;
   xg_touch_hash(b, way.body, t);
   return t;
 }
@@ -201,34 +203,51 @@ XG_FN u32 xg_digest_point(xg_batch b, xg_stream a, u32 which) {
   return 2u + b.image.v[a.body + XG_BODY_HASH_KEY + 2u + which] % (XG_DIGEST_PRIME - 3u);
 }
 
-/* A sum, and what the next byte counts in it. */
+/* A sum, and what the next byte counts in it: `power`, and behind that so many times the point's powers. */
 struct xg_digest {
   u32 sum;
   u32 power;
+  u32 point;
+  u32 square;
+  u32 cube;
+  u32 fourth;
 };
+XG_FN xg_digest xg_digest_of(xg_batch b, xg_stream a, u32 which, u32 sum, u32 power) {
+  xg_digest d;
+  d.sum = sum;
+  d.power = power;
+  d.point = xg_digest_point(b, a, which);
+  d.square = xg_digest_times(d.point, d.point);
+  d.cube = xg_digest_times(d.square, d.point);
+  d.fourth = xg_digest_times(d.square, d.square);
+  return d;
+}
 /* Adds so many of a word's bytes, up to four. */
-XG_FN void xg_digest_add(XG_INOUT(xg_digest) d, u32 point, u32 word, u32 bytes) {
-  for (u32 i = 0u; i < 4u; i++)
-    if (i < bytes) {
-      d.sum = xg_digest_plus(d.sum, xg_digest_times(d.power, (word >> (i * 8u)) & 0xffu));
-      d.power = xg_digest_times(d.power, point);
-    }
+XG_FN void xg_digest_add(XG_INOUT(xg_digest) d, u32 word, u32 bytes) {
+  if (bytes < 4u) word &= (1u << (bytes * 8u)) - 1u;
+  /* Less than 2^42. */
+  u64 four = u64(word & 0xffu) + u64((word >> 8) & 0xffu) * u64(d.point) +
+             u64((word >> 16) & 0xffu) * u64(d.square) + u64(word >> 24) * u64(d.cube);
+  u32 counts = xg_digest_plus(u32(four) & XG_DIGEST_PRIME, u32(four >> 31));
+  d.sum = xg_digest_plus(d.sum, xg_digest_times(d.power, counts));
+  u32 on = bytes >= 4u ? d.fourth : bytes == 3u ? d.cube : bytes == 2u ? d.square : d.point;
+  d.power = xg_digest_times(d.power, on);
 }
 
 /* Adds the text's bytes from `from` up to `to`. */
 XG_SELDOM void xg_side_add(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 from, u32 to) {
-  for (u32 which = 0u; which < 2u; which++) {
-    u32 point = xg_digest_point(b, a, which);
-    xg_digest d;
-    d.sum = xg_side(a, XG_SIDE_SUMS + which);
-    d.power = xg_side(a, XG_SIDE_POWERS + which);
-    for (u32 i = from; i < to; i = (i | 3u) + 1u) {
-      u32 end = (i | 3u) + 1u < to ? (i | 3u) + 1u : to;
-      xg_digest_add(d, point, xg_side(a, XG_SIDE_BYTES + (i >> 2)) >> ((i & 3u) * 8u), end - i);
-    }
-    xg_set_side(a, XG_SIDE_SUMS + which, d.sum);
-    xg_set_side(a, XG_SIDE_POWERS + which, d.power);
+  xg_digest one = xg_digest_of(b, a, 0u, xg_side(a, XG_SIDE_SUMS), xg_side(a, XG_SIDE_POWERS));
+  xg_digest two = xg_digest_of(b, a, 1u, xg_side(a, XG_SIDE_SUMS + 1u), xg_side(a, XG_SIDE_POWERS + 1u));
+  for (u32 i = from; i < to; i = (i | 3u) + 1u) {
+    u32 end = (i | 3u) + 1u < to ? (i | 3u) + 1u : to;
+    u32 word = xg_side(a, XG_SIDE_BYTES + (i >> 2)) >> ((i & 3u) * 8u);
+    xg_digest_add(one, word, end - i);
+    xg_digest_add(two, word, end - i);
   }
+  xg_set_side(a, XG_SIDE_SUMS, one.sum);
+  xg_set_side(a, XG_SIDE_SUMS + 1u, two.sum);
+  xg_set_side(a, XG_SIDE_POWERS, one.power);
+  xg_set_side(a, XG_SIDE_POWERS + 1u, two.power);
 }
 
 /* The mark at the position; 0: there is none. */
@@ -250,21 +269,23 @@ XG_SELDOM u32 xg_side_compare(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg
   u32 first = xg_side_mark_at(a, pos);
   u32 last = xg_side_mark_at(a, pos + bytes);
   if (first == 0u || last == 0u) return XG_SIDE_UNKNOWN;
-  xg_signatures_run run = xg_signatures_run_at(b, c, from);
-  for (u32 which = 0u; which < 2u; which++) {
-    u32 point = xg_digest_point(b, a, which);
-    xg_digest d;
-    d.sum = xg_side(a, first + 1u + which);
-    d.power = 1u;
-    for (u32 bit = 0x80000000u; bit != 0u; bit >>= 1) {
-      d.power = xg_digest_times(d.power, d.power);
-      if ((pos & bit) != 0u) d.power = xg_digest_times(d.power, point);
-    }
-    for (u32 i = 0u; i < bytes; i += 4u)
-      xg_digest_add(d, point, xg_signatures_run_load(b, c, run, i), bytes - i);
-    if (d.sum != xg_side(a, last + 1u + which)) return XG_SIDE_OTHERS;
+  xg_digest one = xg_digest_of(b, a, 0u, xg_side(a, first + 1u), 1u);
+  xg_digest two = xg_digest_of(b, a, 1u, xg_side(a, first + 2u), 1u);
+  for (u32 bit = 0x80000000u; bit != 0u; bit >>= 1) {
+    one.power = xg_digest_times(one.power, one.power);
+    two.power = xg_digest_times(two.power, two.power);
+    if ((pos & bit) == 0u) continue;
+    one.power = xg_digest_times(one.power, one.point);
+    two.power = xg_digest_times(two.power, two.point);
   }
-  return XG_SIDE_SAME;
+  xg_signatures_run run = xg_signatures_run_at(b, c, from);
+  for (u32 i = 0u; i < bytes; i += 4u) {
+    u32 word = xg_signatures_run_load(b, c, run, i);
+    xg_digest_add(one, word, bytes - i);
+    xg_digest_add(two, word, bytes - i);
+  }
+  bool same = one.sum == xg_side(a, last + 1u) && two.sum == xg_side(a, last + 2u);
+  return same ? XG_SIDE_SAME : XG_SIDE_OTHERS;
 }
 
 /* ---- what stands in the text -----------------------------------------------------------------------------
@@ -665,6 +686,40 @@ XG_FN void xg_stream_begin(xg_stream a, xg_stream other, u32 record, u32 client)
   xg_set_side(other, XG_SIDE_STATE, 0u);
 }
 
+/* The packet, whether or not the device has brought it nearer. */
+XG_FN bool xg_stream_see(xg_batch b, xg_touch t, u32 limit, XG_INOUT(xg_view) p,
+                         XG_INOUT(xg_payload_cursor) c) {
+  u32 number = t.more[XG_STREAM_NUMBER];
+#ifdef __CUDA_ARCH__
+  if (t.more[XG_STREAM_NEAR] != 0u) {
+    u64 place = u64(t.more[XG_STREAM_NEAR] - 1u) * u64(XG_NEAR_QUADS * 16u);
+    xg_words said;
+    said.v = reinterpret_cast<xg_word*>(reinterpret_cast<u8*>(b.near.v) + place);
+    xg_descriptor there;
+    there.offset = xg_word_pair(said.v[0], said.v[1]);
+    there.length = said.v[2];
+    there.flags = said.v[3];
+    xg_descriptor here = there;
+    here.offset = u64(XG_METADATA_SIZE) + (there.offset & u64(15));
+    xg_batch nearer = b;
+    nearer.frames.v = said.v + 4;
+    nearer.frames_bytes = u64((XG_NEAR_QUADS - 1u) * 16u);
+    if (!xg_view_packet(nearer, number, here, p)) return false;
+    xg_view_of(there, number, p);
+    xg_look_inside(b, p);
+    c = xg_payload_of(b, p, limit);
+    /* From the batch's frames the copy is so far away: addresses come round. */
+    c.at = reinterpret_cast<u64>(nearer.frames.v) + here.offset - reinterpret_cast<u64>(b.frames.v);
+    xg_payload_enter(b, c.at, 0u, c.bytes, c.second, c);
+    return true;
+  }
+#endif
+  if (!xg_view_packet(b, number, b.descriptors.v[number], p)) return false;
+  xg_look_inside(b, p);
+  c = xg_payload_of(b, p, limit);
+  return true;
+}
+
 /* What comes of the packet: for those of one connection in their order. */
 #if defined(XG_GLSL) && !defined(XG_INSPECTS_IN_TURN)
 XG_FN u32 xg_signatures_apply(xg_batch, u32, xg_touch) { return XG_STREAM_OTHER; }
@@ -676,10 +731,7 @@ XG_SELDOM u32 xg_signatures_apply(XG_IN(xg_batch) b, u32 body, XG_IN(xg_touch) t
   a.rules = b.image.v[body + XG_STREAMS_RULES];
   a.window = b.image.v[body + XG_STREAMS_WINDOW];
   xg_stream_packet k;
-  u32 number = t.more[XG_STREAM_NUMBER];
-  if (!xg_view_packet(b, number, b.descriptors.v[number], k.p)) return XG_STREAM_OTHER;
-  xg_look_inside(b, k.p);
-  k.c = xg_payload_of(b, k.p, b.image.v[a.rules + XG_SIGNATURES_REACH]);
+  if (!xg_stream_see(b, t, b.image.v[a.rules + XG_SIGNATURES_REACH], k.p, k.c)) return XG_STREAM_OTHER;
   if (!xg_signatures_see(b, k.p, k.c, k.seen)) return XG_STREAM_OTHER;
   k.work = k.over = k.connection = k.end = 0u;
   bool brings = k.seen.payload_bytes != 0u;
