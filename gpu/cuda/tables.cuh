@@ -137,6 +137,50 @@ __device__ inline void apply_all(const xg_batch& batch, Round& round, u32 place)
   leave(round, place);
 }
 
+#ifdef XG_KIND_SIGNATURES
+// As apply_all(), by a warp whose lanes help the first one.
+static __device__ __noinline__ void apply_helped(const xg_batch& batch, Round& round, u32 place) {
+  for (u32 word = 0; word < kMemberWords; word++) {
+    const u32 packet = word * kWarpLanes + threadIdx.x % kWarpLanes;
+    if ((round.members[place][word] >> threadIdx.x % kWarpLanes & 1) != 0 &&
+        round.kinds[packet] == XG_KIND_SIGNATURES + XG_KIND_STATEFUL)
+      round.touches[packet].more[XG_STREAM_NEAR] |= XG_STREAM_HELPED;
+  }
+  __syncwarp();
+  xg_warp::with_help(batch, [&] { apply_all(batch, round, place); });
+}
+#endif
+
+// What the packets of those lanes that go bring to their places, one place after the other where a warp's
+// lanes help each other; then each is `applied`. For whole warps.
+template <class Applied>
+__device__ inline void apply_places(const xg_batch& batch, Round& round, bool goes, u32 place,
+                                    const Applied& applied) {
+#ifdef XG_KIND_SIGNATURES
+  bool helps = false;
+  if (goes)
+    for (u32 word = 0; word < kMemberWords; word++)
+      for (u32 left = round.members[place][word]; left != 0; left &= left - 1)
+        helps |= round.kinds[word * 32 + XG_LOWEST_BIT(left)] == XG_KIND_SIGNATURES + XG_KIND_STATEFUL;
+  if (goes && !helps) {
+    apply_all(batch, round, place);
+    applied();
+  }
+  __syncwarp();
+  for (u32 all = __ballot_sync(~0u, helps); all != 0; all &= all - 1) {
+    const u32 whose = XG_LOWEST_BIT(all);
+    const u32 its = __shfl_sync(~0u, place, int(whose));
+    apply_helped(batch, round, its);
+    if (threadIdx.x % kWarpLanes == whose) applied();
+  }
+#else
+  if (goes) {
+    apply_all(batch, round, place);
+    applied();
+  }
+#endif
+}
+
 __device__ inline u32* own_record_cache(Round& round) {
   return round.record_caches[threadIdx.x / kWarpLanes];
 }
@@ -289,7 +333,7 @@ class Alone {
   __device__ void apply(const xg_batch& batch, Round& round, bool, bool first, u32, u32 place) {
     // apply_all() clears what the others look at.
     __syncthreads();
-    if (first) apply_all(batch, round, place);
+    apply_places(batch, round, first, place, [] {});
   }
 
   // The same in a crowded round, for which each thread has shown what it brings.
@@ -297,7 +341,7 @@ class Alone {
   __device__ void apply_crowded(const xg_batch& batch, Round& round, bool, bool first, u32, u32 place) {
     __syncthreads();
     const bool crowd = first && count(round.members[place]) >= kCrowd;
-    if (first && !crowd) apply_all(batch, round, place);
+    apply_places(batch, round, first && !crowd, place, [] {});
     __syncwarp();
     for (u32 crowds = __ballot_sync(~0u, crowd); crowds != 0; crowds &= crowds - 1)
       apply_crowd(batch, round, __shfl_sync(~0u, place, int(XG_LOWEST_BIT(crowds))));
@@ -358,10 +402,9 @@ class Together {
     bool waits = first;
     while (__any_sync(~0u, waits)) {
       const bool goes = waits && (before == 0 || look(applied) == before);
-      if (goes) {
-        // What those before did to the sets is read after it was seen that they are through.
-        if (before != 0) fence();
-        apply_all(batch, round, place);
+      // What those before did to the sets is read after it was seen that they are through.
+      if (goes && before != 0) fence();
+      apply_places(batch, round, goes, place, [&] {
         if (before + 1 == all) {
           // Nobody looks here any more.
           clear(blocks, applied);
@@ -371,7 +414,7 @@ class Together {
           *static_cast<volatile u32*>(applied) = before + 1;
         }
         waits = false;
-      }
+      });
       if (!__any_sync(~0u, goes)) __nanosleep(50);
     }
   }
@@ -408,7 +451,7 @@ class Together {
     if (first) count(blocks, before, all);
     const bool crowd = first && (all > 1 || detail::count(round.members[place]) >= kCrowd);
     if (first) round.gathered[place] = crowd;
-    if (first && !crowd) apply_all(batch, round, place);
+    apply_places(batch, round, first && !crowd, place, [] {});
     if (crowd) leave(round, place);
     __syncwarp();
     // The first blocks would have most of the groups to take.

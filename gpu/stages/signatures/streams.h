@@ -29,7 +29,8 @@
 #define XG_STREAM_NUMBER 0u /* of its first descriptor */
 #define XG_STREAM_SEQUENCE 1u
 #define XG_STREAM_ACKNOWLEDGED 2u
-#define XG_STREAM_NEAR 3u /* 0, or 1 + its place in xg_batch.near; the device puts it there */
+#define XG_STREAM_NEAR 3u /* 0, or 1 + its place in xg_batch.near; the device puts it there, and the bit */
+#define XG_STREAM_HELPED 0x80000000u
 
 XG_FN xg_touch xg_signatures_touch(xg_batch b, xg_way way, xg_view p, u32) {
   xg_touch other = xg_untracked();
@@ -65,6 +66,7 @@ struct xg_stream {
   u32 body;  /* of this part */
   u32 rules; /* of the one that inspects packets */
   u32 window;
+  u32 helped; /* 1: the other lanes of a CUDA warp wait to help (streams_warp.hpp) */
 };
 
 XG_FN u32 xg_side(xg_stream a, u32 word) { return a.s.v[a.side + word]; }
@@ -111,81 +113,33 @@ XG_FN void xg_side_put(xg_stream a, u32 at, u32 byte) {
   xg_set_side(a, word, (xg_side(a, word) & ~(0xffu << shift)) | (byte << shift));
 }
 
-/* So many of the packet's bytes, from `from` on, come to stand at `at` of the text. */
+/* So many of the packet's bytes, from `from` on, come to stand at `at` of the text; this lane's part of them.
+ */
 XG_SELDOM void xg_side_copy(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg_payload_cursor) c, u32 from,
-                            u32 at, u32 bytes) {
-  u32 i = 0u;
-  for (; i < bytes && ((at + i) & 3u) != 0u; i++) xg_side_put(a, at + i, xg_payload8(b, c, from + i));
-  xg_signatures_run run = xg_signatures_run_at(b, c, from + i);
-  u32 whole = (bytes - i) & ~3u;
-  for (u32 word = 0u; word < whole; word += 4u)
-    xg_set_side(a, XG_SIDE_BYTES + ((at + i + word) >> 2), xg_signatures_run_load(b, c, run, word));
-  for (i += whole; i < bytes; i++) xg_side_put(a, at + i, xg_payload8(b, c, from + i));
+                            u32 at, u32 bytes, u32 lane, u32 lanes) {
+  u32 head = (0u - at) & 3u;
+  if (head > bytes) head = bytes;
+  u32 whole = (bytes - head) & ~3u;
+  xg_signatures_run run = xg_signatures_run_at(b, c, from + head);
+  for (u32 word = lane * 4u; word < whole; word += lanes * 4u)
+    xg_set_side(a, XG_SIDE_BYTES + ((at + head + word) >> 2), xg_signatures_run_load(b, c, run, word));
+  if (lane != 0u) return;
+  for (u32 i = 0u; i < bytes; i++) {
+    if (i == head) i += whole;
+    if (i < bytes) xg_side_put(a, at + i, xg_payload8(b, c, from + i));
+  }
 }
 
-/* Whether these are the bytes that stand there. */
+/* Whether these are the bytes that stand there, as far as this lane looks. */
 XG_SELDOM bool xg_side_has(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg_payload_cursor) c, u32 from,
-                           u32 at, u32 bytes) {
+                           u32 at, u32 bytes, u32 lane, u32 lanes) {
   xg_signatures_run run = xg_signatures_run_at(b, c, from);
-  for (u32 i = 0u; i < bytes; i += 4u) {
+  for (u32 i = lane * 4u; i < bytes; i += lanes * 4u) {
     u32 word = a.side + XG_SIDE_BYTES + ((at + i) >> 2);
     u32 other = xg_signatures_run_load(b, c, run, i) ^ XG_UNALIGNED(a.s, word, (at + i) & 3u);
     if (bytes - i < 4u) other &= (1u << ((bytes - i) * 8u)) - 1u;
     if (other != 0u) return false;
   }
-  return true;
-}
-
-/* The first byte of a piece that came early, or the one behind its last. */
-XG_FN u32 xg_side_piece(xg_stream a, u32 i, u32 end) { return xg_side(a, XG_SIDE_PIECE + i * 2u + end); }
-
-/* Whether what came early of these bytes is the same. pos: the position in the stream of the packet's byte
- * `from`. */
-XG_FN bool xg_side_agrees(xg_batch b, xg_stream a, XG_INOUT(xg_payload_cursor) c, u32 from, u32 pos,
-                          u32 bytes) {
-  u32 pieces = xg_side(a, XG_SIDE_PIECES);
-  for (u32 i = 0u; i < pieces; i++) {
-    u32 first = xg_side_piece(a, i, 0u);
-    u32 end = xg_side_piece(a, i, 1u);
-    if (first < pos) first = pos;
-    if (end > pos + bytes) end = pos + bytes;
-    if (first < end &&
-        !xg_side_has(b, a, c, from + first - pos, first - xg_side(a, XG_SIDE_TEXT), end - first))
-      return false;
-  }
-  return true;
-}
-
-/* Takes `count` of the pieces out, from number i on. */
-XG_FN void xg_side_drop_pieces(xg_stream a, u32 i, u32 count) {
-  u32 pieces = xg_side(a, XG_SIDE_PIECES) - count;
-  for (; i < pieces; i++)
-    for (u32 end = 0u; end < 2u; end++)
-      xg_set_side(a, XG_SIDE_PIECE + i * 2u + end, xg_side_piece(a, i + count, end));
-  xg_set_side(a, XG_SIDE_PIECES, pieces);
-}
-
-/* Notes that these bytes are there, early. False: there are too many pieces. */
-XG_FN bool xg_side_note_piece(xg_stream a, u32 first, u32 end) {
-  u32 pieces = xg_side(a, XG_SIDE_PIECES);
-  u32 i = 0u;
-  while (i < pieces && xg_side_piece(a, i, 1u) < first) i++;
-  u32 joined = 0u;
-  while (i + joined < pieces && xg_side_piece(a, i + joined, 0u) <= end) joined++;
-  if (joined == 0u) {
-    if (pieces == XG_SIDE_MOST_PIECES) return false;
-    for (u32 at = pieces; at > i; at--)
-      for (u32 which = 0u; which < 2u; which++)
-        xg_set_side(a, XG_SIDE_PIECE + at * 2u + which, xg_side_piece(a, at - 1u, which));
-    xg_set_side(a, XG_SIDE_PIECES, pieces + 1u);
-  } else {
-    u32 last = xg_side_piece(a, i + joined - 1u, 1u);
-    if (xg_side_piece(a, i, 0u) < first) first = xg_side_piece(a, i, 0u);
-    if (last > end) end = last;
-    xg_side_drop_pieces(a, i, joined - 1u);
-  }
-  xg_set_side(a, XG_SIDE_PIECE + i * 2u, first);
-  xg_set_side(a, XG_SIDE_PIECE + i * 2u + 1u, end);
   return true;
 }
 
@@ -250,6 +204,81 @@ XG_SELDOM void xg_side_add(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 from, u32 
   xg_set_side(a, XG_SIDE_POWERS + 1u, two.power);
 }
 
+/* Of the text's first words those behind `by` come to stand so much farther in front. */
+XG_FN void xg_side_slide(xg_stream a, u32 by, u32 words) {
+  for (u32 i = by; i < words; i++) xg_set_side(a, XG_SIDE_BYTES + i - by, xg_side(a, XG_SIDE_BYTES + i));
+}
+
+#ifdef __CUDA_ARCH__
+#include "gpu/stages/signatures/streams_warp.hpp"
+#else
+#define XG_SIDE_COPY(b, a, c, from, at, bytes) xg_side_copy((b), (a), (c), (from), (at), (bytes), 0u, 1u)
+#define XG_SIDE_HAS(b, a, c, from, at, bytes) xg_side_has((b), (a), (c), (from), (at), (bytes), 0u, 1u)
+#define XG_SIDE_ADD(b, a, from, to) xg_side_add((b), (a), (from), (to))
+#define XG_SIDE_SLIDE(b, a, by, words) xg_side_slide((a), (by), (words))
+#define XG_SIDE_SEARCH(b, a, windows, c, from) \
+  xg_signatures_search_from((b), (a).rules, (windows), (c), 0u, (from), (c).end, xg_side_found(a), 0u, 1u)
+#endif
+
+/* ---- what came early -------------------------------------------------------------------------------------
+ */
+
+/* The first byte of a piece that came early, or the one behind its last. */
+XG_FN u32 xg_side_piece(xg_stream a, u32 i, u32 end) { return xg_side(a, XG_SIDE_PIECE + i * 2u + end); }
+
+/* Whether what came early of these bytes is the same. pos: the position in the stream of the packet's byte
+ * `from`. */
+XG_FN bool xg_side_agrees(xg_batch b, xg_stream a, XG_INOUT(xg_payload_cursor) c, u32 from, u32 pos,
+                          u32 bytes) {
+  u32 pieces = xg_side(a, XG_SIDE_PIECES);
+  for (u32 i = 0u; i < pieces; i++) {
+    u32 first = xg_side_piece(a, i, 0u);
+    u32 end = xg_side_piece(a, i, 1u);
+    if (first < pos) first = pos;
+    if (end > pos + bytes) end = pos + bytes;
+    if (first < end &&
+        !XG_SIDE_HAS(b, a, c, from + first - pos, first - xg_side(a, XG_SIDE_TEXT), end - first))
+      return false;
+  }
+  return true;
+}
+
+/* Takes `count` of the pieces out, from number i on. */
+XG_FN void xg_side_drop_pieces(xg_stream a, u32 i, u32 count) {
+  u32 pieces = xg_side(a, XG_SIDE_PIECES) - count;
+  for (; i < pieces; i++)
+    for (u32 end = 0u; end < 2u; end++)
+      xg_set_side(a, XG_SIDE_PIECE + i * 2u + end, xg_side_piece(a, i + count, end));
+  xg_set_side(a, XG_SIDE_PIECES, pieces);
+}
+
+/* Notes that these bytes are there, early. False: there are too many pieces. */
+XG_FN bool xg_side_note_piece(xg_stream a, u32 first, u32 end) {
+  u32 pieces = xg_side(a, XG_SIDE_PIECES);
+  u32 i = 0u;
+  while (i < pieces && xg_side_piece(a, i, 1u) < first) i++;
+  u32 joined = 0u;
+  while (i + joined < pieces && xg_side_piece(a, i + joined, 0u) <= end) joined++;
+  if (joined == 0u) {
+    if (pieces == XG_SIDE_MOST_PIECES) return false;
+    for (u32 at = pieces; at > i; at--)
+      for (u32 which = 0u; which < 2u; which++)
+        xg_set_side(a, XG_SIDE_PIECE + at * 2u + which, xg_side_piece(a, at - 1u, which));
+    xg_set_side(a, XG_SIDE_PIECES, pieces + 1u);
+  } else {
+    u32 last = xg_side_piece(a, i + joined - 1u, 1u);
+    if (xg_side_piece(a, i, 0u) < first) first = xg_side_piece(a, i, 0u);
+    if (last > end) end = last;
+    xg_side_drop_pieces(a, i, joined - 1u);
+  }
+  xg_set_side(a, XG_SIDE_PIECE + i * 2u, first);
+  xg_set_side(a, XG_SIDE_PIECE + i * 2u + 1u, end);
+  return true;
+}
+
+/* ---- what comes again ------------------------------------------------------------------------------------
+ */
+
 /* The mark at the position; 0: there is none. */
 XG_FN u32 xg_side_mark_at(xg_stream a, u32 pos) {
   u32 marks = xg_side(a, XG_SIDE_MARKS);
@@ -305,7 +334,7 @@ XG_FN void xg_stream_forget(xg_batch b, xg_stream a) {
 XG_SELDOM void xg_stream_slide(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 end) {
   u32 by = a.window >> 2;
   u32 words = (end - xg_side(a, XG_SIDE_TEXT) + 3u) >> 2;
-  for (u32 i = by; i < words; i++) xg_set_side(a, XG_SIDE_BYTES + i - by, xg_side(a, XG_SIDE_BYTES + i));
+  XG_SIDE_SLIDE(b, a, by, words);
   xg_set_side(a, XG_SIDE_TEXT, xg_side(a, XG_SIDE_TEXT) + a.window);
   xg_stream_forget(b, a);
 }
@@ -472,7 +501,7 @@ XG_SELDOM void xg_stream_look(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg
       windows = a.body + XG_STREAMS_NAME_WINDOWS;
       c = xg_words_text(a.s, k.record + XG_STREAM_NAME, l.name);
     }
-    xg_signatures_search_from(b, a.rules, windows, c, 0u, from, c.end, f, 0u, 1u);
+    XG_SIDE_SEARCH(b, a, windows, c, from);
     xg_set_side(a, XG_SIDE_SEARCHED, bytes);
     if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) k.over = 1u;
     for (u32 place = 0u; place <= XG_SIGNATURES_SEEN && k.over == 0u; place++) {
@@ -496,7 +525,7 @@ XG_FN void xg_stream_advance(xg_batch b, xg_stream a, u32 end, XG_INOUT(xg_strea
     xg_stream_look(b, a, k, next - text, to - text);
     while (next < to) {
       u32 up_to = next < k.end && k.end < to ? k.end : to;
-      xg_side_add(b, a, next - text, up_to - text);
+      XG_SIDE_ADD(b, a, next - text, up_to - text);
       if (up_to == k.end) xg_side_mark(a, k.end);
       next = up_to;
     }
@@ -540,7 +569,7 @@ XG_SELDOM u32 xg_stream_take(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, 
   if (pos > xg_side(a, XG_SIDE_NEXT)) {
     u32 text = xg_side(a, XG_SIDE_TEXT);
     if (end - text > room || !xg_side_note_piece(a, pos, end)) return XG_STREAM_GAP;
-    xg_side_copy(b, a, k.c, from, pos - text, bytes);
+    XG_SIDE_COPY(b, a, k.c, from, pos - text, bytes);
     return XG_STREAM_INSPECTED;
   }
   xg_state f = xg_side_found(a);
@@ -551,7 +580,7 @@ XG_SELDOM u32 xg_stream_take(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, 
   for (u32 next = pos; next < end; next = xg_side(a, XG_SIDE_NEXT)) {
     u32 text = xg_side(a, XG_SIDE_TEXT);
     u32 to = end - text > room ? text + room : end;
-    xg_side_copy(b, a, k.c, from + next - pos, next - text, to - next);
+    XG_SIDE_COPY(b, a, k.c, from + next - pos, next - text, to - next);
     while (xg_side(a, XG_SIDE_PIECES) != 0u && xg_side_piece(a, 0u, 0u) <= to) {
       u32 behind = xg_side_piece(a, 0u, 1u);
       if (behind > to) to = behind;
@@ -589,7 +618,7 @@ XG_FN u32 xg_stream_payload(xg_batch b, xg_stream a, u32 record, u32 sequence, X
       gap = what == XG_SIDE_UNKNOWN;
     }
     if (gap && drops_gaps) return XG_STREAM_GAP;
-    if (front < anew && !xg_side_has(b, a, k.c, from + front, end - text, anew - front))
+    if (front < anew && !XG_SIDE_HAS(b, a, k.c, from + front, end - text, anew - front))
       return XG_STREAM_CHANGED;
     from += anew;
     pos += anew;
@@ -691,8 +720,9 @@ XG_FN bool xg_stream_see(xg_batch b, xg_touch t, u32 limit, XG_INOUT(xg_view) p,
                          XG_INOUT(xg_payload_cursor) c) {
   u32 number = t.more[XG_STREAM_NUMBER];
 #ifdef __CUDA_ARCH__
-  if (t.more[XG_STREAM_NEAR] != 0u) {
-    u64 place = u64(t.more[XG_STREAM_NEAR] - 1u) * u64(XG_NEAR_QUADS * 16u);
+  u32 near = t.more[XG_STREAM_NEAR] & ~XG_STREAM_HELPED;
+  if (near != 0u) {
+    u64 place = u64(near - 1u) * u64(XG_NEAR_QUADS * 16u);
     xg_words said;
     said.v = reinterpret_cast<xg_word*>(reinterpret_cast<u8*>(b.near.v) + place);
     xg_descriptor there;
@@ -730,6 +760,7 @@ XG_SELDOM u32 xg_signatures_apply(XG_IN(xg_batch) b, u32 body, XG_IN(xg_touch) t
   a.body = body;
   a.rules = b.image.v[body + XG_STREAMS_RULES];
   a.window = b.image.v[body + XG_STREAMS_WINDOW];
+  a.helped = t.more[XG_STREAM_NEAR] / XG_STREAM_HELPED;
   xg_stream_packet k;
   if (!xg_stream_see(b, t, b.image.v[a.rules + XG_SIGNATURES_REACH], k.p, k.c)) return XG_STREAM_OTHER;
   if (!xg_signatures_see(b, k.p, k.c, k.seen)) return XG_STREAM_OTHER;
