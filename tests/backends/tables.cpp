@@ -165,6 +165,8 @@ class Tables : public testing::TestWithParam<std::tuple<Target, TableCase>> {
     const auto remembered = reference.tables();
 
     XDPGPU_OPEN_OR_SKIP(target, traffic.region.base(), traffic.region.size());
+    if (std::get<1>(GetParam()).too_much_for_software && target.kind == "vulkan" && device->info().software)
+      GTEST_SKIP() << "software Vulkan would end loops too early: a case of its own has what it takes";
     auto queue = device->open_queue(target.queue(capacity, capacity > kCapacity ? 2 : 4));
     ASSERT_TRUE(queue) << queue.error();
     for (u32 batch : cuts) {

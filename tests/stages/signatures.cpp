@@ -561,10 +561,10 @@ sig::Signature random_stream_rule(Random& random, u32 sid) {
   }
 }
 
-SignaturesSettings random_streams(Random& random, u32 count) {
+SignaturesSettings random_streams(Random& random, u32 count, u32 widest) {
   SignaturesSettings settings = random_signatures(random, count, random_stream_rule);
   settings.streams = random.pick(std::array<u32, 3>{8, 16, 64});
-  settings.inspect.window = random.pick(std::array<u32, 3>{256, 320, 384});
+  settings.inspect.window = random.pick(std::array<u32, 3>{256, 320, widest});
   settings.inspect.depth = random.pick(std::array<u32, 4>{256, 3000, 1u << 20, 1u << 20});
   settings.inspect.midstream = random.one_in(3);
   settings.inspect.idle_ms = random.pick(std::array<u32, 2>{20'000, 3'600'000});
@@ -574,30 +574,36 @@ SignaturesSettings random_streams(Random& random, u32 count) {
   return settings;
 }
 
-std::vector<PipelineSettings> stream_signatures() {
+// widest: bytes of a window; counts: of rules, for a pipeline each.
+std::vector<PipelineSettings> pipelines_of_streams(u32 widest, const std::array<u32, 3>& counts) {
   using Evict = gpu::TableSettings::Evict;
   Random random(test_seed());
   std::vector<PipelineSettings> settings;
   const auto add = [&](std::string name, u32 streams, Evict evict, gpu::Action on_gap) {
-    SignaturesSettings one = random_streams(random, 30);
+    SignaturesSettings one = random_streams(random, 30, widest);
     one.streams = streams;
     one.evict = evict;
     one.on_gap = on_gap;
+    // Ten connections at a time come to eight places, and none of them is idle for so long.
+    one.inspect.idle_ms = 3'600'000;
     one.work = 256;
     settings.push_back({std::move(name), {one}});
   };
   add("few", 8, Evict::refuse, gpu::Action::next);
-  add("some", 16, Evict::lru, gpu::Action::drop);
+  add("some", 8, Evict::lru, gpu::Action::drop);
   gpu::ConntrackSettings connections;
   connections.loose = true;
-  settings.push_back({"behind connections", {connections, random_streams(random, 20)}});
+  settings.push_back({"behind connections", {connections, random_streams(random, 20, widest)}});
   settings.push_back(
-      {"between others", {mostly_next(random), random_streams(random, 10), gpu::L2fwdSettings{}}});
-  settings.push_back({"inside of tunnels", {random_streams(random, 20)}, true});
-  for (const u32 count : {1u, 30u, 60u})
-    settings.push_back({fmt::format("{} rules", count), {random_streams(random, count)}});
+      {"between others", {mostly_next(random), random_streams(random, 10, widest), gpu::L2fwdSettings{}}});
+  settings.push_back({"inside of tunnels", {random_streams(random, 20, widest)}, true});
+  for (const u32 count : counts)
+    settings.push_back({fmt::format("{} rules", count), {random_streams(random, count, widest)}});
   return settings;
 }
+std::vector<PipelineSettings> stream_signatures() { return pipelines_of_streams(512, {1, 40, 200}); }
+// Of which software Vulkan inspects each packet to its end.
+std::vector<PipelineSettings> fewer_stream_signatures() { return pipelines_of_streams(384, {1, 30, 60}); }
 
 SettingsCase settings() {
   return {
@@ -630,7 +636,8 @@ StageTests signatures_tests() {
   return {
       .conformance = {{"signatures", signatures, {.verdicts = 6, .alerts = 100}, 3'000, payloads},
                       {"dns_signatures", dns_signatures, {.verdicts = 6, .alerts = 50}, 2'000, dns_messages}},
-      .tables = {{"streams", stream_signatures, 5, true, 60, streams}},
+      .tables = {{"streams", stream_signatures, 5, true, 60, streams, true},
+                 {"short_streams", fewer_stream_signatures, 5, true, 60, short_streams}},
       .settings = {settings()},
       .files = {
           {"ids-a.rules",

@@ -54,6 +54,7 @@ struct TableCase {
   bool refuses = true;    // some table is so full that it does not take a packet's key
   u32 sent_by_host = 10;  // more than one packet of so many is
   MakeTraffic traffic = conversations;
+  bool too_much_for_software = false;  // Vulkan's, which ends loops after so many turns
 };
 
 struct StageTests {

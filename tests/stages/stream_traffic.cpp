@@ -224,9 +224,7 @@ u32 speaker(Random& random, const Talk& talk) { return talk.packets < 2 ? talk.p
 
 constexpr u64 kMillisecond = 1'000'000;
 
-}  // namespace
-
-Traffic streams(Random& random, u32 packets, u32 pipelines) {
+Traffic streams_of(Random& random, u32 packets, u32 pipelines, u32 longest) {
   Traffic from = random_traffic(random, packets, pipelines);
   Traffic traffic{std::move(from.region), {}};
   std::vector<Talk> talks;
@@ -235,8 +233,6 @@ Traffic streams(Random& random, u32 packets, u32 pipelines) {
     talks.push_back(random_talk(random, pipelines));
     talks.back().pipeline = i % pipelines;
   }
-  // Where a software Vulkan answers, packets are few: none is more than it can take.
-  const u32 longest = packets > 1000 ? 1400 : 500;
   u64 now_ns = 3'600'000'000'000;
   for (u32 i = 0; i < packets; i++) {
     const u64 offset = u64{i} * XG_CHUNK_SIZE + XG_FRAME_DATA;
@@ -278,6 +274,15 @@ Traffic streams(Random& random, u32 packets, u32 pipelines) {
     }
   }
   return traffic;
+}
+
+}  // namespace
+
+Traffic streams(Random& random, u32 packets, u32 pipelines) {
+  return streams_of(random, packets, pipelines, 1400);
+}
+Traffic short_streams(Random& random, u32 packets, u32 pipelines) {
+  return streams_of(random, packets, pipelines, 500);
 }
 
 }  // namespace xdpgpu::tests

@@ -14,5 +14,7 @@ namespace xdpgpu::tests {
 // and where they do not. Numbers come round. Packets that the host sends, and some of random_traffic(), are
 // among them.
 Traffic streams(Random& random, u32 packets, u32 pipelines);
+// The same in segments of up to 500 bytes, of which software Vulkan inspects each to its end.
+Traffic short_streams(Random& random, u32 packets, u32 pipelines);
 
 }  // namespace xdpgpu::tests
