@@ -89,7 +89,7 @@ XG_FN u32 xg_signatures_candidates(xg_batch b, xg_signatures_filters filters, u3
     u32 mask = w == 2u ? ~0u : w == 1u ? 0xffffu : 0xffu;
     for (u32 i = 0u; i < 4u; i++) {
       u32 here = (i == 0u ? bytes : (bytes >> (i * 8u)) | (next << (32u - i * 8u))) & mask;
-      u32 place = (here * 0x9e3779b1u) >> (32u - bits);
+      u32 place = (here * 0x9e3779b1u) >> ((32u - bits) & 31u);
       if (bits != 0u && left >= size + i &&
           ((b.image.v[filters.tables[w] + (place >> 5)] >> (place & 31u)) & 1u) != 0u)
         candidates |= 1u << (w + 4u * i);
