@@ -1,6 +1,6 @@
 # Of gpu/stages/stages.def, and of the stages.def of each directory in gpu_extra_stages, which has its stages' folders
 # beside it: stage_folders (their paths), stage_includes (what their files are looked for in), and in the folder
-# stages_generated
+# stages_generated the files below. gpu_own_stages, where it is set: of gpu/stages these alone.
 #   gpu/stages/list.h         the stages' device code, and what leads a packet to its stage's; all dialects
 #   gpu/stages/list_many.h    the same of what takes many packets at a time; C++ and CUDA
 #   gpu/stages/list_together.hpp  the same of what takes a group's packets side by side; C++
@@ -22,6 +22,10 @@ foreach(directory IN ITEMS ${in_tree} ${gpu_extra_stages})
   endif()
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${directory}/stages.def)
   file(STRINGS ${directory}/stages.def lines REGEX "^XG_STAGE")
+  if(gpu_own_stages AND directory STREQUAL in_tree)
+    list(JOIN gpu_own_stages "|" own)
+    list(FILTER lines INCLUDE REGEX "^XG_STAGE\\((${own}),")
+  endif()
   list(TRANSFORM lines PREPEND "${directory}|")
   list(APPEND stage_lines ${lines})
   if(NOT directory STREQUAL in_tree)
