@@ -21,8 +21,12 @@ namespace xdpgpu::tests {
 
 inline constexpr u8 kPoison = 0xa5;
 // A software Vulkan compiles its shaders with the first batch, on a host of two busy cores for more than a
-// minute.
+// minute; where sanitizers look at each of its allocations, for some.
+#ifdef XDPGPU_SANITIZED
+inline constexpr std::chrono::seconds kPatience{600};
+#else
 inline constexpr std::chrono::seconds kPatience{150};
+#endif
 
 // A batch's results and a few behind them are overwritten first: the device writes all of the former and
 // none of the latter.
