@@ -235,8 +235,9 @@ XG_INLINE int xg_encapsulate(const struct xg_run* run, const xg_rewrite* rewrite
   return 1;
 }
 
+/* Out of a port of the attach's. The entry behind them is the cutter's, whose segments would come back. */
 XG_INLINE int xg_flow_redirect(const struct xg_run* run, u32 port, enum xg_kernel_reason reason) {
-  if (bpf_redirect_map(&tx_ports, port, XDP_ABORTED) == XDP_REDIRECT)
+  if (port < XG_MAX_PORTS && bpf_redirect_map(&tx_ports, port, XDP_ABORTED) == XDP_REDIRECT)
     return xg_finish(run, reason, XDP_REDIRECT);
   return xg_finish(run, XG_KERNEL_error_redirect, XDP_DROP);
 }

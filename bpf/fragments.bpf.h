@@ -17,7 +17,7 @@ XG_INLINE xg_fragment_bucket* xg_bucket_of(const xg_config* settings, const xg_f
 }
 
 /* Looks a later fragment up, or notes a first one and makes a packet with ports of it. Returns one of
- * XG_FATE_; with XG_FATE_PASS, DROP and INSPECT the packet's `rule` is its first one's. */
+ * XG_FATE_; with XG_FATE_PASS, DROP, INSPECT and DIVERT the packet's `rule` is its first one's. */
 __noinline int xg_fragment_begin(struct xdp_md* ctx, xg_packet* packet, u32 generation) {
   if (!packet) return XG_FATE_UNKNOWN;
   packet->rule = XG_FRAGMENT_NO_RULE;
@@ -63,22 +63,25 @@ __noinline int xg_fragment_end(xg_packet* packet, u32 generation, int action) {
   xg_fragment_bucket* bucket = xg_bucket_of(settings, &key);
   if (!bucket) return 0;
   const u64 now = bpf_ktime_get_ns();
-  const u32 rule = packet->rule;
+  const int diverted = packet->rule != XG_FRAGMENT_NO_RULE && packet->rule & XG_FRAGMENT_DIVERTED;
+  const u32 rule = diverted ? packet->rule & ~XG_FRAGMENT_DIVERTED : packet->rule;
   const u32 fate = action == XDP_PASS       ? XG_FATE_PASS
-                   : action == XDP_REDIRECT ? XG_FATE_INSPECT
-                                            : XG_FATE_DROP;
+                   : action != XDP_REDIRECT ? XG_FATE_DROP
+                   : diverted               ? XG_FATE_DIVERT
+                                            : XG_FATE_INSPECT;
   bpf_spin_lock(&bucket->lock);
   xg_fragment_decide(bucket->entries, &key, generation, now, fate, rule);
   bpf_spin_unlock(&bucket->lock);
   return 0;
 }
 
-/* To the pipeline of its first one's rule. It has no flow that a verdict could speak for. */
-XG_INLINE int xg_inspect_later(const struct xg_run* run, u32 index) {
+/* To the pipeline of its first one's rule, or past it. It has no flow that a verdict could speak for. */
+XG_INLINE int xg_inspect_later(const struct xg_run* run, u32 index, u32 fate) {
   const u32 slot = run->slot;
   const struct xg_tables tables = {.slot = slot, .first = xg_chunk_at(slot, 0)};
   const xg_rule* rule = tables.first ? xg_rule_at(run, &tables, index) : NULL;
   if (!rule || rule->action != XG_RULE_INSPECT) return xg_fail(run);
+  if (fate == XG_FATE_DIVERT) return xg_flow_redirect(run, rule->divert_port, XG_KERNEL_redirect_rule);
   u32 sequence;
   const u64 now = bpf_ktime_get_ns();
   const enum xg_admission answer = xg_ask(run, rule->reserve, now, &sequence);
@@ -110,7 +113,7 @@ __noinline int xg_fragment_finish(struct xdp_md* ctx, xg_packet* packet, u32 flo
   if (fate == XG_FATE_UNKNOWN)
     return xg_finish_as(&run, run.policy->default_action, XG_KERNEL_pass_default, XG_KERNEL_drop_default);
   if (rule < run.policy->rule_count) xg_count_rule(&run, rule);
-  if (fate == XG_FATE_INSPECT) return xg_inspect_later(&run, rule);
+  if (fate == XG_FATE_INSPECT || fate == XG_FATE_DIVERT) return xg_inspect_later(&run, rule, fate);
   return xg_finish_as(&run, fate == XG_FATE_DROP ? XG_DO_DROP : XG_DO_PASS, XG_KERNEL_pass_fragment,
                       XG_KERNEL_drop_fragment);
 }

@@ -11,6 +11,7 @@
 #include "bpf/inspect.bpf.h"
 #include "bpf/mirror.bpf.h"
 #include "bpf/program.bpf.h"
+#include "maps/fragments.h"
 
 #define XG_NO_RULE (-1)
 #define XG_BROKEN (-2)   /* the tables are not there or contradict each other */
@@ -61,6 +62,7 @@ struct xg_walk {
   int result; /* index of the first matching rule that decides, or XG_NO_RULE, XG_EXCEEDED, XG_WATCHED,
                  XG_WHOLE, XG_BROKEN */
   u32 action; /* of the rule that decided: one of XG_RULE_ */
+  u32 divert; /* likewise: xg_rule.divert_port, divert_word << 8, divert_words << 16 */
   struct xg_inspection inspection; /* likewise: for XG_RULE_INSPECT */
 };
 
@@ -115,6 +117,10 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
   const u32 index = walk->word * 64 + xg_lowest_bit(walk->bits);
   walk->bits = xg_without_lowest_bit(walk->bits);
   const struct xg_run* run = walk->run;
+  if (index >= run->policy->rule_count) { /* conditions are left */
+    walk->result = XG_NO_RULE;
+    return 1;
+  }
   const xg_rule* rule = xg_rule_at(run, walk->tables, index);
   if (!rule) return 1;
   if (rule->action == XG_RULE_ANSWER && !xg_walk_answer(walk)) return 0;
@@ -130,6 +136,7 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
     walk->inspection.kept_since = rule->kept_since;
     walk->inspection.pipeline = rule->pipeline;
     walk->inspection.reserve = rule->reserve;
+    walk->divert = rule->divert_port | (u32)rule->divert_word << 8 | (u32)rule->divert_words << 16;
     walk->result = (int)index;
     return 1;
   }
@@ -145,11 +152,26 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
  * answers, and a malformed packet may go by them all. */
 XG_INLINE void xg_walk(struct xg_walk* walk) {
   walk->action = 0;
+  walk->divert = 0;
   __builtin_memset(&walk->inspection, 0, sizeof(walk->inspection));
   walk->result = XG_BROKEN;
   xg_next_word(walk);
   bpf_loop(XG_RULE_WORDS + 2 * XG_MAX_ANSWER_RULES + XG_MAX_LIMIT_RULES + XG_MAX_MIRROR_RULES, xg_walk_on,
            walk, 0);
+}
+
+/* Does the packet meet a condition by which it leaves its rule's pipeline for others? Not if it comes from
+ * there. The walk has not come to the words of conditions, which are behind all rules'. */
+XG_INLINE int xg_diverts(const struct xg_walk* walk) {
+  if (walk->run->packet->key.port == (walk->divert & 0xff)) return 0;
+  const u32 first = walk->divert >> 8 & 63;
+  u64 words = walk->matches.words >> first & ((1ul << (walk->divert >> 16 & 15)) - 1);
+#pragma clang loop unroll(disable)
+  for (u32 i = 0; words && i < XG_DIVERT_WORDS; i++) {
+    if (xg_matches_in(&walk->matches, first + xg_lowest_bit(words))) return 1;
+    words = xg_without_lowest_bit(words);
+  }
+  return 0;
 }
 
 /* What the policy says of one of them that no rule passed or dropped, and no pipeline may see. */
@@ -203,6 +225,10 @@ XG_INLINE int xg_rules(struct xg_run* run) {
       return xg_go_on(run, walk.inspection.pipeline);
     default:
       if (xg_is_odd(run) && !xg_inspects_odd(run)) return xg_odd(run);
+      if (walk.divert >> 16 && xg_diverts(&walk)) {
+        run->packet->rule |= XG_FRAGMENT_DIVERTED;
+        return xg_flow_redirect(run, walk.divert & 0xff, XG_KERNEL_redirect_rule);
+      }
       return xg_inspect(run, &walk.inspection);
   }
 }

@@ -108,6 +108,9 @@ struct FileRules {
   // alone.
   std::shared_ptr<const std::vector<RuleHead>> heads{};
   std::shared_ptr<const std::vector<Suppression>> suppressed{};  // by gid and sid; nullptr: none
+  // For which packets the rules are that are not among the signatures, each header once; both ways, as their
+  // flows are. Not of those that an application's protocol alone tells from others. nullptr: none.
+  std::shared_ptr<const std::vector<signatures::Header>> undecided{};
   std::vector<std::string> notes{};  // what is to be said of the files, a sentence each
 
   const std::vector<signatures::Signature>& all() const {

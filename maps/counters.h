@@ -49,6 +49,7 @@
   X(drop_failure, packets, drop, "dropped: no live worker or device (on_failure)")                      \
   X(tx_flow, packets, tx, "sent back by a flow verdict")                                                \
   X(redirect_flow, packets, redirect, "sent to another port by a flow verdict")                         \
+  X(redirect_rule, packets, redirect, "sent to another port: rules ask for what is not decided here")   \
   X(error_redirect, packets, error, "lost: the redirect failed")                                        \
   X(error_rewrite, packets, error, "lost: its rewrite was replaced meanwhile")                          \
   X(error_too_long, packets, error, "lost: longer than a frame can be, and no segments to cut it into") \

@@ -35,8 +35,11 @@
 #define XG_FATE_INSPECT 3u
 #define XG_FATE_MALFORMED 4u /* it contradicts its datagram's first one, or hides a header */
 #define XG_FATE_FIRST 5u     /* a first one in good order: the rules decide, by its ports */
+#define XG_FATE_DIVERT 6u    /* sent out of the port that its rule says (xg_rule.divert_port) */
 
 #define XG_FRAGMENT_NO_RULE 0xffffu
+/* In xg_packet.rule of a first fragment beside its rule: it was diverted. */
+#define XG_FRAGMENT_DIVERTED 0x8000u
 
 #ifdef __bpf__
 #define XG_LOOP _Pragma("clang loop unroll(disable)") /* a loop to the verifier, too */
@@ -51,7 +54,7 @@ XG_RECORD(xg_datagram) {
   u64 header;      /* the first one's transport header, xg_fragment_header */
   u16 end;         /* first byte behind the first one's payload: where a later one may begin */
   u16 rule;        /* that decided on it; XG_FRAGMENT_NO_RULE */
-  u8 fate;         /* XG_FATE_UNKNOWN to XG_FATE_INSPECT */
+  u8 fate;         /* XG_FATE_UNKNOWN to XG_FATE_INSPECT, or XG_FATE_DIVERT */
   u8 later;        /* later ones that it has let in */
   u16 reserved;
 };

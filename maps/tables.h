@@ -153,6 +153,7 @@ XG_ASSERT_SIZE(xg_class_row, 512);
  * that a slot has. */
 #define XG_RULE_PROGRAM 7u
 #define XG_MAX_PROGRAMS 16u /* of a policy; map `user_programs`: index slot * XG_MAX_PROGRAMS + number */
+#define XG_DIVERT_WORDS 8u  /* of conditions, 64 each, that one pipeline has */
 #define XG_LIMIT_PER_SRC 0u
 #define XG_LIMIT_PER_DST 1u
 #define XG_LIMIT_PER_RULE 2u
@@ -170,7 +171,12 @@ XG_RECORD(xg_rule) {
   u32 kept_since;
   /* Likewise: eighths of a queue's credits that its packets leave to those of rules of a higher priority. */
   u8 reserve;
-  u8 reserved[3];
+  /* Likewise: of the packets that come to the rule those leave by entry `divert_port` of `tx_ports` instead
+   * that meet one of the conditions in these words of the matches, but for those that came in there. 0 words:
+   * none do. Conditions stand behind all rules, are compiled like them, and decide nothing by themselves. */
+  u8 divert_port;
+  u8 divert_word;
+  u8 divert_words; /* XG_DIVERT_WORDS at most */
 };
 XG_ASSERT_SIZE(xg_rule, 32);
 
@@ -214,7 +220,7 @@ XG_RECORD(xg_policy) {
   u8 on_failure;
   u8 on_overload;
   u8 fragments;
-  u32 rule_count; /* management rules included; they come first */
+  u32 rule_count; /* management rules included; they come first. Conditions (xg_rule.divert_word) are none */
   u32 management_count;
   u32 control_named; /* bit a XG_CONTROL_*: a rule names it, so rules decide */
   u32 dims;          /* bit a dimension: more than one class there; the others need no lookup: class 0

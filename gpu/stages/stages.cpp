@@ -192,6 +192,16 @@ FileRules* file_rules(StageSettings& stage) {
       stage);
 }
 
+const std::string* sends_undecided(const StageSettings& stage) {
+  return std::visit(
+      [](const auto& what) -> const std::string* {
+        if constexpr (kTraits<decltype(what)>.rule_files)
+          return what.on_unsupported == Action::redirect ? &what.unsupported_to : nullptr;
+        return nullptr;
+      },
+      stage);
+}
+
 u32 work_of(const StageSettings& stage) {
   return std::visit(
       [](const auto& what) -> u32 {

@@ -59,6 +59,9 @@ std::vector<StageRule> rules_of(const StageSettings& stage);
 const FileRules* file_rules(const StageSettings& stage);
 FileRules* file_rules(StageSettings& stage);
 
+// The interface to which it has flows sent that its rules' `undecided` are for; nullptr: none.
+const std::string* sends_undecided(const StageSettings& stage);
+
 // The XDP program that it runs, as a policy names it; nothing: it runs none.
 struct ProgramOf {
   const std::string& object;

@@ -70,6 +70,47 @@ TEST_F(CliNotes, InterfacesThatAreNotHere) {
   EXPECT_THAT(both[0], testing::StartsWith("there are no interfaces no-such-if, nor-this-one in"));
 }
 
+// Of connections that are followed both sides are to come to the pipeline.
+TEST_F(CliNotes, APipelineThatSeesOneSideOfConnections) {
+  file("r.rules", "alert tcp any any -> any any (content:\"a\"; sid:1;)\n");
+  const auto one = [&](const std::string& rules, const std::string& more = "\"streams\": 64") {
+    std::vector<std::string> found;
+    for (const auto& note :
+         notes(R"("fragments": "track", "rules": [)" + rules +
+               R"(], "pipelines": {"ids": [{"stage": "signatures", "rules": ["r.rules"], )" + more + "}]}"))
+      if (note.find("pipeline \"ids\", which") != std::string::npos) found.push_back(note);
+    return found;
+  };
+  const auto rule = [](const std::string& name, const std::string& match) {
+    return R"({"name": ")" + name + R"(", "match": {)" + match + R"(}, "action": {"inspect": "ids"}})";
+  };
+  const std::string to_web = rule("to web", R"("proto": "tcp", "dst_port": 80, "dst": "192.0.2.0/24")");
+  const std::string from_web = rule("from web", R"("proto": "tcp", "src_port": 80, "src": "192.0.2.0/24")");
+  const auto said = one(to_web);
+  ASSERT_EQ(said.size(), 1u) << Json(said);
+  EXPECT_THAT(said[0],
+              HasSubstr("one-sided: the rule \"to web\" leads to the pipeline \"ids\", which follows TCP "
+                        "streams, and no rule leads the answers there"));
+  EXPECT_TRUE(one(to_web + ", " + from_web).empty());
+  EXPECT_TRUE(one(rule("all", R"("proto": ["tcp", "udp"])")).empty());
+  const auto wider = one(to_web + ", " + rule("from 80 on", R"("src_port": "80-90")"));
+  ASSERT_EQ(wider.size(), 1u) << Json(wider);
+  EXPECT_THAT(wider[0], HasSubstr("the rule \"from 80 on\" leads"))
+      << "it takes the answers of the other one along";
+  EXPECT_EQ(one(to_web + ", " + rule("from others", R"("src_port": 81)")).size(), 1u);
+  EXPECT_TRUE(one(rule("datagrams", R"("proto": "udp", "dst_port": 53)")).empty()) << "they have no streams";
+  EXPECT_TRUE(one(to_web, "\"streams\": 0").empty()) << "none are followed";
+  const auto sent = one(to_web, R"("on_unsupported": {"redirect": "lo"})");
+  ASSERT_EQ(sent.size(), 1u) << Json(sent);
+  EXPECT_THAT(sent[0], HasSubstr("which sends flows on to be inspected"));
+  const auto flags = one(rule("begins", R"("proto": "tcp", "tcp_flags": "syn,!ack")"));
+  ASSERT_EQ(flags.size(), 1u) << Json(flags);
+  EXPECT_THAT(
+      flags[0],
+      HasSubstr("the rule \"begins\" leads to the pipeline \"ids\", which follows TCP streams, by TCP "
+                "flags: the other packets"));
+}
+
 TEST_F(CliNotes, ARuleThatIsNeverMet) {
   EXPECT_EQ(
       note(R"("fragments": "track", "rules": [{"name": "all", "action": "pass"},

@@ -40,6 +40,10 @@ TEST_F(CliRules, ThatAreDecidedAreCountedAndTheOthersByKeyword) {
       "disabled, 0 wrong\n"
       "1 of those are looked for in TCP streams: \"streams\" of the stage has to say how many connections "
       "are followed\n"
+      "Of 2 that are not decided, or not over TCP, addresses, ports and protocol tell the flows of 1 (50 %): "
+      "\"on_unsupported\" of the stage can send them to another system; those of 1 are told by an "
+      "application's "
+      "protocol alone and stay\n"
       "Not yet, by what rules ask for: http (1), http.uri (1), threshold (1)\n");
   const auto json = Json::parse(run({"rules", "check", rules, "-o", "json"}).out);
   EXPECT_EQ(json.at("enabled"), 4);
@@ -145,12 +149,18 @@ TEST_F(CliRules, SayWhetherPacketsDecideThemOrStreams) {
   for (const char* const none : {"", R"(, "streams": 0)"}) {
     SCOPED_TRACE("that follows none");
     const auto [text, json] = check({"--policy", policy(none)});
-    EXPECT_THAT(text, HasSubstr(by_packets(4, 1) + "2 of the others " + looked_for +
-                                ", of which the policy follows none: \"streams\" of the stage says how many "
-                                "connections are followed\n"
-                                "Not yet, by what rules ask for: content (3)\n"));
-    EXPECT_THAT(text, HasSubstr("; not yet: content (it is looked for in a stream: \"streams\" of the stage "
-                                "says how many connections are followed)\n"));
+    EXPECT_THAT(text,
+                HasSubstr(by_packets(4, 1) + "2 of the others " + looked_for +
+                          ", of which the policy follows none: \"streams\" of the stage says how many "
+                          "connections are followed\n"
+                          "Of 3 that are not decided, or not over TCP, addresses, ports and protocol tell "
+                          "the flows of 3 (100 %): \"on_unsupported\" of the stage can send them to "
+                          "another system\n"
+                          "Not yet, by what rules ask for: content (3)\n"));
+    EXPECT_THAT(text,
+                HasSubstr("; not yet: content (it is looked for in a stream: \"streams\" of the stage "
+                          "says how many connections are followed); addresses, ports and protocol tell its "
+                          "flows\n"));
     EXPECT_EQ(json.at("decided"), 1);
     EXPECT_EQ(json.at("by_packets"), 1);
     EXPECT_EQ(json.at("by_streams"), 0);
@@ -166,7 +176,7 @@ TEST_F(CliRules, ThatPassStreamsAreNotDecidedWhereTheyAreSuppressedForSome) {
   const std::string lines = file("t", "suppress gen_id 1, sig_id 1, track by_src, ip 192.0.2.1\n");
   EXPECT_EQ(Json::parse(run({"rules", "check", rules, "-o", "json"}).out).at("by_streams"), 1);
   EXPECT_THAT(run({"rules", "check", "-v", rules, "--threshold", lines}).out,
-              HasSubstr("; not yet: suppress (a host says whether it passes a packet, and no stream)\n"));
+              HasSubstr("; not yet: suppress (a host says whether it passes a packet, and no stream); "));
 }
 
 TEST_F(CliRules, OneByOneSayWhy) {
@@ -244,6 +254,36 @@ TEST_F(CliRules, AreCheckedWithWhatAPolicySaysBesideThem) {
             std::string::npos);
 }
 
+// What the policy's own rules do not lead to the pipeline, no rule of a file finds.
+TEST_F(CliRules, OfASideThatDoesNotComeCannotFire) {
+  file("a.rules",
+       "alert tcp any any -> any any (msg:\"any\"; content:\"a\"; sid:1;)\n"
+       "alert tcp any any -> any any (msg:\"asks\"; flow:to_server; content:\"b\"; sid:2;)\n"
+       "alert tcp any any -> any any (msg:\"answers\"; flow:to_client,established; content:\"c\"; sid:3;)\n"
+       "alert udp any any -> any any (msg:\"datagram\"; flow:to_client; content:\"d\"; sid:4;)\n");
+  const auto check = [&](const std::string& match) {
+    const std::string policy =
+        file("policy.json", R"({"version": 1, "rules": [{"match": {)" + match +
+                                R"(}, "action": {"inspect": "p"}}], "pipelines": {"p": [
+        {"stage": "signatures", "rules": ["a.rules"], "streams": 64}]}})");
+    const auto text = run({"rules", "check", "--policy", policy, "-v"});
+    EXPECT_EQ(text.status, 0) << text.err;
+    auto json = Json::parse(run({"rules", "check", "--policy", policy, "-v", "-o", "json"}).out);
+    EXPECT_EQ(text.out.find("One-sided: ") != std::string::npos, json.at("cannot_fire") != 0) << text.out;
+    return std::pair{text.out, std::move(json)};
+  };
+  const auto [text, json] = check(R"("dst_port": 80)");
+  EXPECT_THAT(text,
+              HasSubstr("One-sided: 1 of those that can be decided cannot fire, as the policy leads to the "
+                        "pipeline nothing that servers say\n"));
+  EXPECT_THAT(text, HasSubstr("cannot fire: the policy leads no packets of that side to the pipeline"));
+  EXPECT_EQ(json.at("missing"), "server");
+  for (const Json& rule : json.at("rules")) EXPECT_EQ(rule.at("cannot_fire"), rule.at("sid") == 3) << rule;
+  EXPECT_EQ(check(R"("src_port": 80)").second.at("missing"), "client");
+  EXPECT_EQ(check(R"("proto": "tcp")").second.at("missing"), "");
+  EXPECT_EQ(check(R"("dst_port": 80, "src_port": 80)").second.at("missing"), "");
+}
+
 TEST_F(CliRules, SayWhichDatasetsTheyAskFor) {
   file("bad.lst", "YmFkLmV4YW1wbGU=\nYQ==\n");
   const std::string rules =
@@ -256,7 +296,7 @@ TEST_F(CliRules, SayWhichDatasetsTheyAskFor) {
   EXPECT_THAT(text.out, HasSubstr("bad.lst, 2 strings); decided by packets alone, cost 1\n"));
   EXPECT_THAT(text.out,
               HasSubstr("; asks for the dataset seen; not yet: dataset (it changes the set: strings "
-                        "are not learnt)\n"));
+                        "are not learnt); "));
   const auto json = Json::parse(run({"rules", "check", "-v", rules, "-o", "json"}).out).at("rules");
   EXPECT_EQ(json.at(0).at("datasets").at(0).at("name"), "bad");
   EXPECT_EQ(json.at(0).at("datasets").at(0).at("strings"), 2);

@@ -13,9 +13,11 @@
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/lower.hpp"
 #include "userspace/compiler/rules/thresholds.hpp"
+#include "userspace/compiler/rules/told_by_header.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/control/program_reader.hpp"
 #include "userspace/control/request/rules_top.hpp"
+#include "userspace/policy/one_sided.hpp"
 #include "userspace/policy/policy.hpp"
 #include "userspace/policy/rule_files.hpp"
 
@@ -57,6 +59,8 @@ struct RuleReport {
   bool over_tcp_too = false;            // it is for DNS over TCP, too, where it is not
   bool behind_conntrack = false;        // where a stage `conntrack` stands in front
   bool by_host = false;                 // a host matches an expression of it
+  bool told_by_header = false;          // it is not decided, and "on_unsupported" can send its flows on
+  bool cannot_fire = false;             // it is decided, and of its side nothing comes to the pipeline
   std::vector<NotYetReport> not_yet;    // what stands in the way
   std::vector<DatasetReport> datasets;  // that it asks for
   static void fields(auto& self, auto& field) {
@@ -80,6 +84,8 @@ struct RuleReport {
     field("over_tcp_too", self.over_tcp_too);
     field("behind_conntrack", self.behind_conntrack);
     field("by_host", self.by_host);
+    field("told_by_header", self.told_by_header);
+    field("cannot_fire", self.cannot_fire);
     field("not_yet", self.not_yet);
     field("datasets", self.datasets);
   }
@@ -100,6 +106,10 @@ struct CheckReport {
   bool assumes_streams = false;                             // there is no policy
   u64 lacking_streams = 0;                                  // those that would be decided if it did
   u64 over_tcp_too = 0, behind_conntrack = 0, by_host = 0;  // of those that are decided
+  u64 left = 0, told_by_header = 0;  // not decided, or not over TCP; and of these, what headers tell
+  std::string sent_to;               // where the policy sends the flows of these; "": nowhere
+  u64 cannot_fire = 0;               // decided, and of their side nothing comes to the pipeline
+  std::string missing;               // which side that is: "server", "client" or ""
   compiler::Problems wrong, notes;
   std::optional<compiler::Problem> error{};  // the first of what is wrong
   std::vector<KeywordReport> not_yet;        // by what asks most for it
@@ -117,6 +127,11 @@ struct CheckReport {
     field("over_tcp_too", self.over_tcp_too);
     field("behind_conntrack", self.behind_conntrack);
     field("by_host", self.by_host);
+    field("left", self.left);
+    field("told_by_header", self.told_by_header);
+    field("sent_to", self.sent_to);
+    field("cannot_fire", self.cannot_fire);
+    field("missing", self.missing);
     field("not_yet", self.not_yet);
     field("error", self.error);
     field("wrong", self.wrong);
@@ -156,6 +171,7 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
                     .over_tcp_too = lowered.over_tcp_too,
                     .behind_conntrack = lowered.of_connections,
                     .by_host = lowered.rest != nullptr,
+                    .told_by_header = rules::told_by_header(rule, lowered).has_value(),
                     .not_yet = {},
                     .datasets = {}};
   rules::each_dataset(rule, [&](const rules::Dataset& one) {
@@ -185,11 +201,13 @@ std::string decided_text(const RuleReport& rule) {
                                                  : "by packets and in streams",
                        rule.behind_conntrack ? " behind conntrack" : "",
                        rule.by_host ? ", its expression by the host" : "",
-                       rule.over_tcp_too ? ", over UDP but not over TCP" : "", *rule.cost);
+                       rule.over_tcp_too ? ", over UDP but not over TCP" : "", *rule.cost) +
+           (rule.cannot_fire ? "; cannot fire: the policy leads no packets of that side to the pipeline"
+                             : "");
   std::string text = "; not yet:";
   for (const auto& [keyword, why] : rule.not_yet)
     text += fmt::format("{} {} ({})", text.back() == ':' ? "" : ",", keyword, why);
-  return text;
+  return text + (rule.told_by_header ? "; addresses, ports and protocol tell its flows" : "");
 }
 
 std::string datasets_text(const RuleReport& rule) {
@@ -214,6 +232,23 @@ std::string streams_text(const CheckReport& report) {
       "{} of those are looked for in TCP streams: \"streams\" of the stage has to say how many connections "
       "are followed\n",
       streams);
+}
+
+// What becomes of flows of the others.
+std::string left_text(const CheckReport& report) {
+  if (report.left == 0) return "";
+  const u64 others = report.left - report.told_by_header;
+  return fmt::format(
+      "Of {} that are not decided, or not over TCP, addresses, ports and protocol tell the flows of {} "
+      "({:.0f} "
+      "%): {}{}\n",
+      report.left, report.told_by_header,
+      100.0 * static_cast<double>(report.told_by_header) / static_cast<double>(report.left),
+      report.sent_to.empty() ? "\"on_unsupported\" of the stage can send them to another system"
+                             : fmt::format("they go to {}", report.sent_to),
+      others == 0
+          ? ""
+          : fmt::format("; those of {} are told by an application's protocol alone and stay", others));
 }
 
 std::string text_of(const CheckReport& report) {
@@ -249,6 +284,13 @@ std::string text_of(const CheckReport& report) {
   if (report.by_host != 0)
     text += fmt::format("{} of those have an expression that no device decides: the host matches it\n",
                         report.by_host);
+  if (report.cannot_fire != 0)
+    text += fmt::format(
+        "One-sided: {} of those that can be decided cannot fire, as the policy leads to the pipeline nothing "
+        "that {}s "
+        "say\n",
+        report.cannot_fire, report.missing);
+  text += left_text(report);
   if (!report.not_yet.empty()) text += "Not yet, by what rules ask for:";
   for (const auto& one : report.not_yet)
     text += fmt::format("{} {} ({})", text.back() == ':' ? "" : ",", one.keyword, one.rules);
@@ -259,6 +301,8 @@ std::string text_of(const CheckReport& report) {
 struct PolicyRules {
   gpu::RuleSource source;
   rules::Streams streams = rules::Streams::followed;
+  std::string to{};  // where flows of rules that are not decided go
+  policy::Sides sides{};
 };
 
 // What the policy says beside its rules, of its stages that decide by rules the first one's; or a sentence.
@@ -275,12 +319,20 @@ tl::expected<PolicyRules, std::string> source_of(const std::string& path, policy
       if (const auto* rules = gpu::file_rules(stage)) {
         PolicyRules found{rules->source};
         found.streams = std::visit([](const auto& one) { return policy::streams_of(one); }, stage);
+        if (const std::string* const to = gpu::sends_undecided(stage)) found.to = *to;
+        found.sides = policy::sides_of(*policy, pipeline);
         for (auto& file : found.source.files)
           file.text = std::make_shared<const std::string>(source->files.at(file.name));
         files = std::move(source->files);
         return found;
       }
   return tl::unexpected(fmt::format("{} has no stage that decides by rules", path));
+}
+
+// Rules of TCP, by what they ask of the flow.
+bool is_of_a_side_that_is_missing(const rules::Rule& rule, const policy::Sides& sides) {
+  const bool tcp = rule.header.protocol.starts_with("tcp") || rule.header.protocol == "tls";
+  return tcp && ((rule.flow.to_client && !sides.to_client) || (rule.flow.to_server && !sides.to_server));
 }
 
 int check(const Arguments& arguments, Format format) {
@@ -351,6 +403,10 @@ int check(const Arguments& arguments, Format format) {
                      .limits = limits.size(),
                      .follows_streams = from_policy.streams == rules::Streams::followed,
                      .assumes_streams = arguments.policy.empty(),
+                     .sent_to = from_policy.to,
+                     .missing = !from_policy.sides.to_client   ? "server"
+                                : !from_policy.sides.to_server ? "client"
+                                                               : "",
                      .wrong = {},
                      .notes = {},
                      .not_yet = {},
@@ -378,11 +434,16 @@ int check(const Arguments& arguments, Format format) {
     report.over_tcp_too += lowered.over_tcp_too;
     report.behind_conntrack += lowered.of_connections;
     report.by_host += lowered.rest != nullptr;
+    report.left += rules::is_left(lowered);
+    report.told_by_header += rules::told_by_header(rule, lowered).has_value();
     not_yet.add(lowered);
+    const bool cannot_fire = lowered.signature && is_of_a_side_that_is_missing(rule, from_policy.sides);
+    report.cannot_fire += cannot_fire;
     auto addresses = arguments.references.empty() ? std::vector<std::string>()
                                                   : rules::addresses_of(rule, references, loaded.notes);
     if (!arguments.verbose) continue;
     report.rules.push_back(report_of(rule, lowered));
+    report.rules.back().cannot_fire = cannot_fire;
     report.rules.back().references = std::move(addresses);
   }
   for (const auto& one : loaded.notes) report.notes.push_back(problem(one));

@@ -213,8 +213,8 @@ tl::expected<Made, Refusal> make_artifacts(const PolicySource& source, const pol
     });
     recipe.lists.emplace(name, id);
   }
-  const auto tables = maker.add(id_of_tables(policy, lists), [&]() -> MadeOne {
-    auto compiled = policy::compile(policy);
+  const auto tables = maker.add(id_of_tables(policy, lists, target.ports), [&]() -> MadeOne {
+    auto compiled = policy::compile(policy, target.ports);
     if (!compiled) return Refused(refusal(placed(compiled.error(), source)));
     return MadeOne(Tables(std::make_shared<const policy::Tables>(std::move(*compiled))));
   });

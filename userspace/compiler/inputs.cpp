@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "gpu/programs.hpp"
 #include "gpu/stages/walk.hpp"
+#include "userspace/policy/diversion.hpp"
 
 namespace xdpgpu::compiler {
 namespace {
@@ -249,7 +251,8 @@ ArtifactId id_of(const gpu::StageSettings& stage, const Target& target,
   return hash.id();
 }
 
-ArtifactId id_of_tables(const policy::Policy& policy, const std::map<std::string, ArtifactId>& lists) {
+ArtifactId id_of_tables(const policy::Policy& policy, const std::map<std::string, ArtifactId>& lists,
+                        std::span<const std::string> ports) {
   InputHash hash("tables");
   hash.add(policy::to_json(policy));
   std::set<std::string> seen;
@@ -259,6 +262,19 @@ ArtifactId id_of_tables(const policy::Policy& policy, const std::map<std::string
   };
   for (const auto& one : policy.management) add(one);
   for (const auto& rule : policy.rules) add(rule.match);
+  // What rule files say of it, and where their interfaces stand.
+  for (const policy::Diversion& one : policy::diversions_of(policy)) {
+    hash.value(one.pipeline);
+    hash.value(static_cast<u64>(std::find(ports.begin(), ports.end(), one.to) - ports.begin()));
+    hash.value(u64{one.conditions.size()});
+    for (const policy::Match& match : one.conditions) {
+      hash.array(match.src);
+      hash.array(match.dst);
+      hash.array(match.protocols);
+      hash.array(match.src_ports);
+      hash.array(match.dst_ports);
+    }
+  }
   return hash.id();
 }
 

@@ -52,6 +52,7 @@ ArtifactId id_of(const gpu::StageSettings& stage, const Target& target,
                  const std::map<std::string, ArtifactId>& lists, std::span<const ArtifactId> routes,
                  bool inner);
 // Of the XDP program's tables.
-ArtifactId id_of_tables(const policy::Policy& policy, const std::map<std::string, ArtifactId>& lists);
+ArtifactId id_of_tables(const policy::Policy& policy, const std::map<std::string, ArtifactId>& lists,
+                        std::span<const std::string> ports);
 
 }  // namespace xdpgpu::compiler

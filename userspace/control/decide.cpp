@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/decide.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -21,6 +22,14 @@ Decision decide_default(const policy::Tables& tables) {
 
 Decision inspect(const xg_rule& rule, u32 index) {
   return {XG_KERNEL_inspected, static_cast<int>(index), rule.pipeline, {}, false};
+}
+
+// Of the conditions that stand behind the rules, by the matches: does the packet meet one of this rule's?
+bool diverts(const xg_rule& rule, const std::vector<u32>& matches, const xg_packet& packet) {
+  return packet.key.port != rule.divert_port && std::any_of(matches.begin(), matches.end(), [&](u32 index) {
+           const u32 word = index / 64;
+           return word >= rule.divert_word && word < u32{rule.divert_word} + rule.divert_words;
+         });
 }
 
 bool is_fragment(const xg_packet& packet) { return (packet.flags & XG_PKT_FRAGMENT) != 0; }
@@ -81,7 +90,9 @@ Decision walk(const policy::Tables& tables, const xg_packet& packet, const Confo
       within_rate(packet))
     return {XG_KERNEL_pass_control, -1, 0, {}, false};
   if (header.rule_count > 0) {
-    for (const u32 index : policy::classify(tables, facts_of(packet, header.control_named))) {
+    const auto matches = policy::classify(tables, facts_of(packet, header.control_named));
+    for (const u32 index : matches) {
+      if (index >= header.rule_count) break;  // no rules
       const xg_rule rule = rule_at(tables, index);
       switch (rule.action) {
         case XG_RULE_LIMIT:
@@ -105,7 +116,10 @@ Decision walk(const policy::Tables& tables, const xg_packet& packet, const Confo
           if (is_malformed(packet)) continue;
           return {XG_KERNEL_pass_management, static_cast<int>(index), 0, {}, false};
         default:
-          return may_inspect(header, packet) ? inspect(rule, index) : decide_rest(tables, packet);
+          if (!may_inspect(header, packet)) return decide_rest(tables, packet);
+          if (diverts(rule, matches, packet))
+            return {XG_KERNEL_redirect_rule, static_cast<int>(index), 0, {}, false};
+          return inspect(rule, index);
       }
     }
   }

@@ -11,6 +11,7 @@ constexpr u32 kGeneration = 1;
 // Of a first fragment, in the table.
 u32 fate_of(u32 reason) {
   if (reason == XG_KERNEL_inspected) return XG_FATE_INSPECT;
+  if (reason == XG_KERNEL_redirect_rule) return XG_FATE_DIVERT;
   return action_of(reason) == XG_PASS ? XG_FATE_PASS : XG_FATE_DROP;
 }
 
@@ -70,6 +71,9 @@ Decision FragmentTrack::decide(const policy::Tables& tables, std::span<const u8>
     case XG_FATE_INSPECT:
       decision.reason = XG_KERNEL_inspected;
       decision.pipeline = rule_at(tables, packet.rule).pipeline;
+      break;
+    case XG_FATE_DIVERT:
+      decision.reason = XG_KERNEL_redirect_rule;
       break;
     case XG_FATE_PASS:
       decision.reason = XG_KERNEL_pass_fragment;

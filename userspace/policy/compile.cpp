@@ -9,6 +9,7 @@
 #include "maps/flow.h"
 #include "userspace/policy/address_classes.hpp"
 #include "userspace/policy/caching.hpp"
+#include "userspace/policy/diversion.hpp"
 #include "userspace/policy/index_classes.hpp"
 #include "userspace/policy/policy.hpp"
 #include "userspace/policy/rates.hpp"
@@ -89,8 +90,10 @@ const std::vector<Prefix>& all_addresses(u8 family) {
 
 class Compiler {
  public:
-  explicit Compiler(const Policy& policy)
+  Compiler(const Policy& policy, std::span<const std::string> ports)
       : policy_(policy),
+        ports_(ports),
+        diversions_(diversions_of(policy)),
         src_(policy.lists),
         dst_(policy.lists),
         src_port_(XG_PORT_INDEXES),
@@ -113,6 +116,7 @@ class Compiler {
       return refuse("/rules", fmt::format("a policy has room for {} rules that mirror, here are {}",
                                           XG_MAX_MIRROR_RULES, mirrors));
     add_rules();
+    if (auto added = add_diversions(); !added) return tl::unexpected(std::move(added.error()));
     src_.build(0);
     dst_.build(src_.low_count());
     for (IndexClasses* index : {&src_port_, &dst_port_, &l4_, &vlan_}) index->build();
@@ -143,7 +147,7 @@ class Compiler {
     auto& header = tables_.header;
     for (u32 i = 0; i < policy_.management.size(); ++i) {
       for (bool reverse : {false, true}) {
-        add_match(policy_.management[i], reverse);
+        add_match(static_cast<u32>(rules_.size()), policy_.management[i], reverse);
         add_rule({.action = static_cast<u8>(reverse ? XG_RULE_ANSWER : XG_RULE_MANAGEMENT),
                   .limit_per = 0,
                   .pipeline = 0,
@@ -152,7 +156,9 @@ class Compiler {
                   .burst_ns = 0,
                   .kept_since = 0,
                   .reserve = 0,
-                  .reserved = {}},
+                  .divert_port = 0,
+                  .divert_word = 0,
+                  .divert_words = 0},
                  fmt::format("management {}{}", i + 1, reverse ? " (replies)" : ""));
       }
     }
@@ -161,7 +167,7 @@ class Compiler {
       if (rule.action == Rule::Action::inspect) most_important_ = std::max(most_important_, rule.priority);
     for (u32 i = 0; i < policy_.rules.size(); ++i) {
       const Rule& rule = policy_.rules[i];
-      add_match(rule.match, false);
+      add_match(static_cast<u32>(rules_.size()), rule.match, false);
       for (u32 kind : rule.match.control) header.control_named |= 1u << kind;
       add_rule(compiled(rule, i), rule.name);
     }
@@ -208,8 +214,38 @@ class Compiler {
     return static_cast<u16>(at - policy_.pipelines.begin());
   }
 
-  void add_match(const Match& match, bool reverse) {
-    u32 rule = static_cast<u32>(rules_.size());
+  // What the rules that inspect divert, behind all rules, each pipeline's from a word on.
+  Result<void> add_diversions() {
+    compiled_ = static_cast<u32>(rules_.size());
+    for (const Diversion& one : diversions_) {
+      if (one.conditions.empty()) continue;
+      const u64 words = lines_for(one.conditions.size(), 64);
+      const u32 first = (compiled_ + 63) / 64;
+      if (words > XG_DIVERT_WORDS || first + words > XG_RULE_WORDS)
+        return refuse(
+            fmt::format("/pipelines{}", pointer_token(policy_.pipelines[one.pipeline].name)),
+            fmt::format(
+                "the rules that are not decided here name {} kinds of addresses, ports and protocols "
+                "apart; there is room for {} of them to be sent to {}: disable some of these rules, or take "
+                "\"on_unsupported\" out",
+                one.conditions.size(),
+                std::min<u64>(XG_DIVERT_WORDS, XG_RULE_WORDS - std::min(first, XG_RULE_WORDS)) * 64, one.to));
+      for (std::size_t i = 0; i < one.conditions.size(); i++)
+        add_match(first * 64 + static_cast<u32>(i), one.conditions[i], false);
+      compiled_ = first * 64 + static_cast<u32>(one.conditions.size());
+      conditions_ += one.conditions.size();
+      const auto port = std::find(ports_.begin(), ports_.end(), one.to);
+      for (xg_rule& rule : rules_)
+        if (rule.action == XG_RULE_INSPECT && rule.pipeline == one.pipeline) {
+          rule.divert_port = port == ports_.end() ? u8{0} : static_cast<u8>(port - ports_.begin());
+          rule.divert_word = static_cast<u8>(first);
+          rule.divert_words = static_cast<u8>(words);
+        }
+    }
+    return {};
+  }
+
+  void add_match(u32 rule, const Match& match, bool reverse) {
     auto address = [&](AddressClasses& classes, const std::vector<Prefix>& prefixes,
                        const std::vector<std::string>& lists, bool carries_family) {
       if (!prefixes.empty() || !lists.empty())
@@ -277,12 +313,12 @@ class Compiler {
     std::vector<gpu::RuleClasses> all;
     for (const Classes* classes : dimensions_)
       all.push_back({(*classes)[0].word.data(), sizeof(RuleSet) / sizeof(u64), classes->size()});
-    gpu::RuleGrid grid = gpu::build_rule_grid(all, static_cast<u32>(rules_.size()), {kMaxCells, kWorstWords});
+    gpu::RuleGrid grid = gpu::build_rule_grid(all, compiled_, {kMaxCells, kWorstWords});
     std::vector<xg_class_head> heads;
     for (u32 d = 0; d < XG_DIMS; ++d) {
       const Classes& classes = *dimensions_[d];
       tables_.header.first_row[d] = static_cast<u32>(heads.size());
-      if (classes.size() > 1 || !gpu::holds_all(classes[0].word, rules_.size()))
+      if (classes.size() > 1 || !gpu::holds_all(classes[0].word, rules_.size() + conditions_))
         tables_.header.dims |= 1u << d;
       for (u32 id = 0; id < classes.size(); ++id) {
         xg_class_head head{0, grid.coarse[d][id], 0};
@@ -329,6 +365,10 @@ class Compiler {
   }
 
   const Policy& policy_;
+  const std::span<const std::string> ports_;
+  const std::vector<Diversion> diversions_;
+  u32 compiled_ = 0;    // behind the last rule or condition
+  u64 conditions_ = 0;  // how many there are
   AddressClasses src_, dst_;
   IndexClasses src_port_, dst_port_, l4_, vlan_;
   const std::array<const Classes*, XG_DIMS> dimensions_{&src_.classes(),      &dst_.classes(),
@@ -342,6 +382,8 @@ class Compiler {
 
 }  // namespace
 
-Result<Tables> compile(const Policy& policy) { return Compiler(policy).run(); }
+Result<Tables> compile(const Policy& policy, std::span<const std::string> ports) {
+  return Compiler(policy, ports).run();
+}
 
 }  // namespace xdpgpu::policy

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "userspace/policy/fragments.hpp"
+#include "userspace/policy/one_sided.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::policy {
@@ -145,6 +146,7 @@ class Looker {
     lists();
     rules();
     for (const auto& pipeline : policy_.pipelines) this->pipeline(pipeline);
+    take(one_sided_notes(policy_));
     return std::move(notes_);
   }
 

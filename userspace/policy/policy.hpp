@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -310,8 +311,10 @@ struct Tables {
   std::vector<xg_class_row> rows;
   std::vector<std::string> rule_names;  // by compiled rule index, management rules first (two an entry)
 };
-// Fails with a sentence where the policy needs more classes or rules than the tables hold.
-Result<Tables> compile(const Policy& policy);
+// ports: interface names by port index, for what rules' packets are diverted to (diversion.hpp); of one that
+// is not among them index 0 is taken, and who knows the interfaces refuses the policy. Fails with a sentence
+// where the policy needs more classes or rules than the tables hold.
+Result<Tables> compile(const Policy& policy, std::span<const std::string> ports = {});
 
 // The tables' answer in plain C++: userspace/policy/classify.hpp.
 

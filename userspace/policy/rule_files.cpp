@@ -2,6 +2,7 @@
 #include "userspace/policy/rule_files.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/lower.hpp"
 #include "userspace/compiler/rules/thresholds.hpp"
+#include "userspace/compiler/rules/told_by_header.hpp"
 
 namespace xdpgpu::policy {
 namespace {
@@ -20,8 +22,9 @@ namespace sig = gpu::signatures;
 // Reads what a source says, and reports what is wrong in it.
 class Maker {
  public:
-  Maker(Report& report, const Place& stage, rules::Streams streams, const rules::ReadFile& read)
-      : report_(report), stage_(stage), streams_(streams), read_(read) {}
+  Maker(Report& report, const Place& stage, rules::Streams streams, const std::string& to,
+        const rules::ReadFile& read)
+      : report_(report), stage_(stage), streams_(streams), to_(to), read_(read) {}
 
   void make(gpu::FileRules& to) {
     const gpu::RuleSource& source = to.source;
@@ -92,13 +95,11 @@ class Maker {
     for (std::size_t i = 0; i < rules.size(); i++) {
       const rules::Rule& rule = rules[i];
       rules::Lowered& lowered = all[i];
-      not_yet.add(lowered);
-      undecided.over_tcp_too += lowered.over_tcp_too;
-      undecided.lacking_streams += lowered.lacks_streams;
-      if (!lowered.signature) {
-        undecided.passing += rule.header.action == rules::Action::pass;
-        continue;
+      if (!undecided.is_sent(rule, rules::told_by_header(rule, lowered)) || to_.empty()) {
+        not_yet.add(lowered);
+        undecided.count(rule, lowered);
       }
+      if (!lowered.signature) continue;
       // As for Suricata: packets that pass set bits all the same, and what is suppressed passes nothing.
       if (lowered.action == sig::Action::pass && !lowered.late && !rules::passes_streams(lowered) &&
           (some_change_bits || suppressed.contains(rule))) {
@@ -144,10 +145,11 @@ class Maker {
       signatures.push_back(std::move(signature));
       heads.push_back(std::move(head));
     }
-    to.notes = notes_of(rules.size(), signatures.size(), not_yet, undecided);
+    to.notes = notes_of(rules.size(), not_yet, undecided);
     to.source.sets = sets_of(signatures);
     to.signatures = std::make_shared<const std::vector<sig::Signature>>(std::move(signatures));
     to.heads = std::make_shared<const std::vector<gpu::RuleHead>>(std::move(heads));
+    to.undecided = std::make_shared<const std::vector<sig::Header>>(std::move(undecided.headers));
   }
 
   static bool changes_bits(const rules::Lowered& lowered) {
@@ -155,25 +157,46 @@ class Maker {
                                             [](const gpu::RuleBits& one) { return !one.asks(); });
   }
 
-  // Rules, beside what they ask for.
+  // Rules of which something is not decided.
   struct Undecided {
-    u64 passing = 0, over_tcp_too = 0, lacking_streams = 0;
+    // That stay so: all, and by what is to be said of them.
+    u64 all = 0, passing = 0, over_tcp_too = 0, lacking_streams = 0;
+    // Those whose flows can be sent on.
+    std::vector<sig::Header> headers;  // each once
+    std::vector<u32> on_any_port;      // sids
+
+    void count(const rules::Rule& rule, const rules::Lowered& lowered) {
+      over_tcp_too += lowered.over_tcp_too;
+      lacking_streams += lowered.lacks_streams;
+      if (lowered.signature) return;
+      all++;
+      passing += rule.header.action == rules::Action::pass;
+    }
+    // By what told_by_header() says of it.
+    bool is_sent(const rules::Rule& rule, std::optional<sig::Header> header) {
+      if (!header) return false;
+      if (!header->src_ports && !header->dst_ports) on_any_port.push_back(rule.sid);
+      if (std::find(headers.begin(), headers.end(), *header) == headers.end())
+        headers.push_back(*std::move(header));
+      return true;
+    }
   };
   // What an operator would else take for decided.
-  static std::vector<std::string> notes_of(u64 rules, u64 decided, const rules::NotYetCounts& not_yet,
-                                           const Undecided& undecided) {
+  std::vector<std::string> notes_of(u64 rules, const rules::NotYetCounts& not_yet,
+                                    const Undecided& undecided) const {
     constexpr std::size_t kNamed = 5;
     std::vector<std::string> notes;
-    if (decided != rules) {
+    if (undecided.all != 0) {
       std::string asked;
       auto keywords = not_yet.sorted();
       keywords.resize(std::min(keywords.size(), kNamed));
       for (const auto& [keyword, count] : keywords)
         asked += fmt::format("{}{} ({})", asked.empty() ? "" : ", ", keyword, count);
       notes.push_back(
-          fmt::format("{} of {} rules are not decided, which lets go on what they would stop; most often "
+          fmt::format("{} of {} rules are not decided{}, which lets go on what they would stop; most often "
                       "they ask for {}: xdpgpu rules check -v says it of each",
-                      rules - decided, rules, asked));
+                      undecided.all, rules,
+                      to_.empty() ? "" : fmt::format(", nor are their flows sent to {}", to_), asked));
     }
     if (undecided.lacking_streams != 0)
       notes.push_back(fmt::format(
@@ -189,7 +212,18 @@ class Maker {
       notes.push_back(
           fmt::format("{} of the rules are for DNS over TCP, too, which is not decided: it goes on",
                       undecided.over_tcp_too));
+    if (!to_.empty() && !undecided.on_any_port.empty())
+      notes.push_back(note_of_any_port(undecided.on_any_port));
     return notes;
+  }
+  std::string note_of_any_port(std::span<const u32> sids) const {
+    constexpr std::size_t kNamed = 5;
+    return fmt::format(
+        "{} of the rules whose flows are sent to {} are for any port, so that all of their protocol between "
+        "their "
+        "addresses goes there: sid {}{}; disable them if that is too much",
+        sids.size(), to_, fmt::join(sids.first(std::min(kNamed, sids.size())), ", "),
+        sids.size() > kNamed ? fmt::format(" and {} more", sids.size() - kNamed) : "");
   }
 
   // That the signatures ask for, each once.
@@ -208,6 +242,7 @@ class Maker {
   Report& report_;
   const Place& stage_;
   const rules::Streams streams_;
+  const std::string& to_;
   const rules::ReadFile& read_;
   bool failed_ = false;
 };
@@ -271,15 +306,15 @@ std::vector<gpu::RuleVariable> read_rule_variables(Report& report, const Place& 
   return variables;
 }
 
-void make_signatures(Report& report, const Place& stage, rules::Streams streams, gpu::FileRules& rules,
-                     const rules::ReadFile& read) {
+void make_signatures(Report& report, const Place& stage, rules::Streams streams, const std::string& to,
+                     gpu::FileRules& rules, const rules::ReadFile& read) {
   const gpu::RuleSource& source = rules.source;
   const auto is_there = [](const gpu::RuleFile& file) { return file.name.empty() || file.text; };
   if (source.files.empty() || !std::all_of(source.files.begin(), source.files.end(), is_there) ||
       !is_there(source.classification) || !is_there(source.disable) || !is_there(source.enable) ||
       !is_there(source.modify) || !is_there(source.drop) || !is_there(source.threshold))
     return;
-  Maker(report, stage, streams, read).make(rules);
+  Maker(report, stage, streams, to, read).make(rules);
 }
 
 }  // namespace xdpgpu::policy

@@ -24,16 +24,23 @@ std::vector<gpu::RuleVariable> read_rule_variables(Report& report, const Place& 
 
 // Makes signatures of the source, in the order in which they count: those that pass, that drop, that reject,
 // that alert; of these by priority, and then by gid and sid. What is wrong in files is reported, by file and
-// line; `stage` is where they are named. read: files that rules name. Nothing is made where the files' texts
-// were not asked for.
-void make_signatures(Report& report, const Place& stage, rules::Streams streams, gpu::FileRules& rules,
-                     const rules::ReadFile& read);
+// line; `stage` is where they are named. to: the interface that flows of rules that are not decided are sent
+// to;
+// "": none. read: files that rules name. Nothing is made where the files' texts were not asked for.
+void make_signatures(Report& report, const Place& stage, rules::Streams streams, const std::string& to,
+                     gpu::FileRules& rules, const rules::ReadFile& read);
 // Whether the stage follows any.
 template <class Settings>
 rules::Streams streams_of(const Settings& stage) {
   if constexpr (requires { stage.streams; })
     if (stage.streams != 0) return rules::Streams::followed;
   return rules::Streams::none;
+}
+// Where it sends flows of rules that it does not decide; "": nowhere.
+template <class Settings>
+std::string unsupported_to(const Settings& stage) {
+  if constexpr (requires { stage.unsupported_to; }) return stage.unsupported_to;
+  return {};
 }
 
 }  // namespace xdpgpu::policy

@@ -128,7 +128,8 @@ class FieldReader {
     if constexpr (gpu::StageInfo<Settings>::kTraits.settles)
       if (place.node->as<Object>() != nullptr) settle(settings, WrittenHere(report_, place));
     if constexpr (gpu::StageInfo<Settings>::kTraits.rule_files)
-      make_signatures(report_, place, streams_of(settings), settings.rules, context_.named_by_rules);
+      make_signatures(report_, place, streams_of(settings), unsupported_to(settings), settings.rules,
+                      context_.named_by_rules);
     if constexpr (gpu::StageInfo<Settings>::kTraits.programs)
       read_program_files(report_, place, {settings.object, settings.section, settings.maps},
                          {context_.programs, context_.map_files}, settings.program, settings.contents);

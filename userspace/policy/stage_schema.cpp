@@ -82,13 +82,16 @@ class SchemaTable {
   void port(std::string_view key, const std::string&, bool, u32, std::string_view says, const Say& say) {
     put(key, says, say, {{"$ref", reference("interface")}}, {});
   }
-  void action(std::string_view key, gpu::Action, const std::string&, u32,
+  void action(std::string_view key, gpu::Action value, const std::string&, u32,
               std::span<const gpu::Named<gpu::Action>> names, std::string_view says, const Say& say) {
     if (names.size() == std::size(gpu::kActionNames))
       return put(key, says, say, {{"$ref", reference("stageAction")}}, {});
-    Json words = Json::array();
-    for (const auto& one : names) words.push_back(one.name);
-    put(key, says, say, {{"oneOf", {{{"enum", words}}, {{"$ref", reference("redirect")}}}}}, {});
+    Json words = Json::array(), usual;
+    for (const auto& one : names) {
+      words.push_back(one.name);
+      if (one.value == value && !say.required) usual = one.name;
+    }
+    put(key, says, say, {{"oneOf", {{{"enum", words}}, {{"$ref", reference("redirect")}}}}}, usual);
   }
   void text(std::string_view key, const std::string&, std::string_view says, const Say& say) {
     put(key, says, say, {{"$ref", reference("label")}}, {});
@@ -306,12 +309,15 @@ class PageTable {
   void port(std::string_view key, const std::string&, bool, u32, std::string_view says, const Say& say) {
     row(key, "an interface", "", says, say);
   }
-  void action(std::string_view key, gpu::Action, const std::string&, u32,
+  void action(std::string_view key, gpu::Action value, const std::string&, u32,
               std::span<const gpu::Named<gpu::Action>> names, std::string_view says, const Say& say) {
-    std::string words;
-    for (const auto& one : names) words += fmt::format("`\"{}\"`, ", one.name);
-    row(key, words + "`{\"redirect\": INTERFACE}`", "", says.empty() ? "What becomes of the packet." : says,
-        say);
+    std::string words, usual;
+    for (const auto& one : names) {
+      words += fmt::format("`\"{}\"`, ", one.name);
+      if (one.value == value && !say.required) usual = fmt::format("`\"{}\"`", one.name);
+    }
+    row(key, words + "`{\"redirect\": INTERFACE}`", usual,
+        says.empty() ? "What becomes of the packet." : says, say);
   }
   void text(std::string_view key, const std::string&, std::string_view says, const Say& say) {
     row(key, "a name", "", says, say);

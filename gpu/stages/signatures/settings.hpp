@@ -118,6 +118,11 @@ struct SignaturesSettings {
   } inspect;
   Action on_gap = Action::next;  // next, drop or pass
   TableSettings::Evict evict = TableSettings::Evict::lru;
+  // next or redirect: whether the host sends on to an interface, ahead of the pipeline, the flows that
+  // rules.undecided are for. No device is asked for it.
+  Action on_unsupported = Action::next;
+  std::string unsupported_to{};  // the interface's name
+  u32 unsupported_port = 0;
   bool operator==(const SignaturesSettings&) const = default;
 
   // What a device goes by when it writes: the words of its table's body that linking leaves alone, and
@@ -209,6 +214,15 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
       "evict", s.evict, kEvictNames,
       "Which connection is forgotten where a new one finds no room; 'refuse': none, and the new one is not "
       "inspected.",
+      Say{});
+  table.action(
+      "on_unsupported", s.on_unsupported, s.unsupported_to, s.unsupported_port,
+      std::span<const Named<Action>>(kActionNames, 1),
+      "What becomes of flows that rules are for which are not decided here, as addresses, ports and protocol "
+      "tell: with 'redirect' the kernel sends them out of that attached interface, to a Suricata there, from "
+      "their first packet on, and the pipeline does not see them; what comes in there is not sent back. Not "
+      "those for which there are rules by an "
+      "application's protocol on any port: `xdpgpu rules check` says how many these are.",
       Say{});
 }
 
