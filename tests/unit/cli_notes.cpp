@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // tests/unit/cli_notes.cpp: what `policy check` says of policies that are legal and likely wrong.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
@@ -75,14 +76,14 @@ TEST_F(CliNotes, APipelineThatSeesOneSideOfConnections) {
   file("r.rules", "alert tcp any any -> any any (content:\"a\"; sid:1;)\n");
   const auto one = [&](const std::string& rules, const std::string& more = "\"streams\": 64") {
     std::vector<std::string> found;
-    for (const auto& note :
-         notes(R"("fragments": "track", "rules": [)" + rules +
-               R"(], "pipelines": {"ids": [{"stage": "signatures", "rules": ["r.rules"], )" + more + "}]}"))
+    for (const auto& note : notes(fmt::format(R"("fragments": "track", "rules": [{}], "pipelines": {{"ids": [
+             {{"stage": "signatures", "rules": ["r.rules"], {}}}]}})",
+                                              rules, more)))
       if (note.find("pipeline \"ids\", which") != std::string::npos) found.push_back(note);
     return found;
   };
   const auto rule = [](const std::string& name, const std::string& match) {
-    return R"({"name": ")" + name + R"(", "match": {)" + match + R"(}, "action": {"inspect": "ids"}})";
+    return fmt::format(R"({{"name": "{}", "match": {{{}}}, "action": {{"inspect": "ids"}}}})", name, match);
   };
   const std::string to_web = rule("to web", R"("proto": "tcp", "dst_port": 80, "dst": "192.0.2.0/24")");
   const std::string from_web = rule("from web", R"("proto": "tcp", "src_port": 80, "src": "192.0.2.0/24")");

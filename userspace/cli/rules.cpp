@@ -207,7 +207,8 @@ std::string decided_text(const RuleReport& rule) {
   std::string text = "; not yet:";
   for (const auto& [keyword, why] : rule.not_yet)
     text += fmt::format("{} {} ({})", text.back() == ':' ? "" : ",", keyword, why);
-  return text + (rule.told_by_header ? "; addresses, ports and protocol tell its flows" : "");
+  return text + (rule.told_by_header ? "; addresses, ports and protocol tell its flows"
+                                     : "; no addresses, ports or protocol tell its flows");
 }
 
 std::string datasets_text(const RuleReport& rule) {
