@@ -61,9 +61,9 @@ struct xg_walk {
   u32 word;
   int result; /* index of the first matching rule that decides, or XG_NO_RULE, XG_EXCEEDED, XG_WATCHED,
                  XG_WHOLE, XG_BROKEN */
-  u32 action; /* of the rule that decided: one of XG_RULE_ */
-  u32 divert; /* likewise: xg_rule.divert_port, divert_word << 8, divert_words << 16 */
-  struct xg_inspection inspection; /* likewise: for XG_RULE_INSPECT */
+  u8 action;  /* of the rule that decided: one of XG_RULE_. Narrow, as the stack of all calls is full */
+  u8 divert_port, divert_word, divert_words; /* likewise: as xg_rule has them */
+  struct xg_inspection inspection;           /* likewise: for XG_RULE_INSPECT */
 };
 
 XG_INLINE void xg_next_word(struct xg_walk* walk) {
@@ -136,7 +136,9 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
     walk->inspection.kept_since = rule->kept_since;
     walk->inspection.pipeline = rule->pipeline;
     walk->inspection.reserve = rule->reserve;
-    walk->divert = rule->divert_port | (u32)rule->divert_word << 8 | (u32)rule->divert_words << 16;
+    walk->divert_port = rule->divert_port;
+    walk->divert_word = rule->divert_word;
+    walk->divert_words = rule->divert_words;
     walk->result = (int)index;
     return 1;
   }
@@ -152,7 +154,7 @@ static long xg_walk_on(u32 turn, struct xg_walk* walk) {
  * answers, and a malformed packet may go by them all. */
 XG_INLINE void xg_walk(struct xg_walk* walk) {
   walk->action = 0;
-  walk->divert = 0;
+  walk->divert_words = 0;
   __builtin_memset(&walk->inspection, 0, sizeof(walk->inspection));
   walk->result = XG_BROKEN;
   xg_next_word(walk);
@@ -163,9 +165,9 @@ XG_INLINE void xg_walk(struct xg_walk* walk) {
 /* Does the packet meet a condition by which it leaves its rule's pipeline for others? Not if it comes from
  * there. The walk has not come to the words of conditions, which are behind all rules'. */
 XG_INLINE int xg_diverts(const struct xg_walk* walk) {
-  if (walk->run->packet->key.port == (walk->divert & 0xff)) return 0;
-  const u32 first = walk->divert >> 8 & 63;
-  u64 words = walk->matches.words >> first & ((1ul << (walk->divert >> 16 & 15)) - 1);
+  if (walk->run->packet->key.port == walk->divert_port) return 0;
+  const u32 first = walk->divert_word & 63;
+  u64 words = walk->matches.words >> first & ((1ul << (walk->divert_words & 15)) - 1);
 #pragma clang loop unroll(disable)
   for (u32 i = 0; words && i < XG_DIVERT_WORDS; i++) {
     if (xg_matches_in(&walk->matches, first + xg_lowest_bit(words))) return 1;
@@ -225,9 +227,9 @@ XG_INLINE int xg_rules(struct xg_run* run) {
       return xg_go_on(run, walk.inspection.pipeline);
     default:
       if (xg_is_odd(run) && !xg_inspects_odd(run)) return xg_odd(run);
-      if (walk.divert >> 16 && xg_diverts(&walk)) {
+      if (walk.divert_words && xg_diverts(&walk)) {
         run->packet->rule |= XG_FRAGMENT_DIVERTED;
-        return xg_flow_redirect(run, walk.divert & 0xff, XG_KERNEL_redirect_rule);
+        return xg_flow_redirect(run, walk.divert_port, XG_KERNEL_redirect_rule);
       }
       return xg_inspect(run, &walk.inspection);
   }
