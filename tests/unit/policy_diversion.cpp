@@ -150,6 +150,17 @@ TEST(Diversion, GoesToAnAttachedInterface) {
   EXPECT_EQ(rule.divert_port, 1u);
 }
 
+// The rules are about inner headers there, and the kernel looks at the outermost ones.
+TEST(Diversion, IsNotForWhatIsInsideOfTunnels) {
+  const auto refused =
+      parse(R"({"version": 1, "pipelines": {"ids": {"inner": true, "stages": [{"stage": "signatures",
+      "rules": ["r.rules"], "on_unsupported": {"redirect": "ips0"}}]}}})",
+            "p", read_files_of({{"r.rules", "alert tcp any any -> any 445 (content:\"a\"; sid:1;)\n"}}));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(sentences(refused.error()),
+              AllOf(HasSubstr("/pipelines/ids/stages/0/on_unsupported"), HasSubstr("outermost")));
+}
+
 // ---- by chance -----------------------------------------------------------------------------------------
 
 struct Packet {

@@ -171,7 +171,6 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
                     .over_tcp_too = lowered.over_tcp_too,
                     .behind_conntrack = lowered.of_connections,
                     .by_host = lowered.rest != nullptr,
-                    .told_by_header = rules::told_by_header(rule, lowered).has_value(),
                     .not_yet = {},
                     .datasets = {}};
   rules::each_dataset(rule, [&](const rules::Dataset& one) {
@@ -436,7 +435,8 @@ int check(const Arguments& arguments, Format format) {
     report.behind_conntrack += lowered.of_connections;
     report.by_host += lowered.rest != nullptr;
     report.left += rules::is_left(lowered);
-    report.told_by_header += rules::told_by_header(rule, lowered).has_value();
+    const bool told = rules::told_by_header(rule, lowered).has_value();
+    report.told_by_header += told;
     not_yet.add(lowered);
     const bool cannot_fire = lowered.signature && is_of_a_side_that_is_missing(rule, from_policy.sides);
     report.cannot_fire += cannot_fire;
@@ -444,6 +444,7 @@ int check(const Arguments& arguments, Format format) {
                                                   : rules::addresses_of(rule, references, loaded.notes);
     if (!arguments.verbose) continue;
     report.rules.push_back(report_of(rule, lowered));
+    report.rules.back().told_by_header = told;
     report.rules.back().cannot_fire = cannot_fire;
     report.rules.back().references = std::move(addresses);
   }
@@ -525,13 +526,17 @@ void add(CLI::App& app, Chosen& chosen) {
       app.add_subcommand("rules", "Rules of intrusion detection systems, in Suricata's language");
   rules->require_subcommand(1);
   auto* const command = rules->add_subcommand("check", "Reads rule files, and says what is wrong in them");
-  describe(*command,
-           "Rules are those of Suricata 7. Each is taken, or named with its file, line and what is wrong "
-           "with it.\n"
-           "It says how many of them can be decided, by packets alone and in TCP streams, and what the "
-           "others ask for. The stage signatures of a policy decides by those that can be; by those that are "
-           "looked for in streams where its \"streams\" says how many connections are followed, which is "
-           "assumed without --policy. Exit status 2 if one is wrong.");
+  describe(
+      *command,
+      "Rules are those of Suricata 7. Each is taken, or named with its file, line and what is wrong "
+      "with it.\n"
+      "It says how many of them can be decided, by packets alone and in TCP streams, and what the "
+      "others ask for. The stage signatures of a policy decides by those that can be; by those that are "
+      "looked for in streams where its \"streams\" says how many connections are followed, which is "
+      "assumed without --policy. Of the others it says of how many addresses, ports and protocol tell the "
+      "flows, which the stage's \"on_unsupported\" sends to another system; and with --policy, where that "
+      "leads one side of connections alone to the stage, which rules cannot fire. Exit status 2 if one is "
+      "wrong.");
   const auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("files", arguments->files,

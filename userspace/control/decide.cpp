@@ -118,7 +118,7 @@ Decision walk(const policy::Tables& tables, const xg_packet& packet, const Confo
         default:
           if (!may_inspect(header, packet)) return decide_rest(tables, packet);
           if (diverts(rule, matches, packet))
-            return {XG_KERNEL_redirect_rule, static_cast<int>(index), 0, {}, false};
+            return {XG_KERNEL_redirect_rule, static_cast<int>(index), rule.pipeline, {}, false};
           return inspect(rule, index);
       }
     }

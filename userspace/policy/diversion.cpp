@@ -2,6 +2,7 @@
 #include "userspace/policy/diversion.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace xdpgpu::policy {
@@ -132,8 +133,7 @@ Match match_of(const Way& way) {
   return match;
 }
 
-}  // namespace
-
+// Nothing: its packets stay.
 std::optional<Diversion> diversion_of(const Pipeline& pipeline, u16 number) {
   for (const Stage& stage : pipeline.stages) {
     const std::string* const to = gpu::sends_undecided(stage);
@@ -151,6 +151,8 @@ std::optional<Diversion> diversion_of(const Pipeline& pipeline, u16 number) {
   }
   return std::nullopt;
 }
+
+}  // namespace
 
 std::vector<Diversion> diversions_of(const Policy& policy) {
   std::vector<Diversion> made;

@@ -4,7 +4,6 @@
 // of it: those of flows that rules of its stage are for which the stage does not decide ("on_unsupported").
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +20,5 @@ struct Diversion {
 };
 // Of those pipelines that have one, in their order.
 std::vector<Diversion> diversions_of(const Policy& policy);
-
-// The one of a pipeline; nothing: its packets stay.
-std::optional<Diversion> diversion_of(const Pipeline& pipeline, u16 number);
 
 }  // namespace xdpgpu::policy

@@ -122,14 +122,6 @@ Match match_of(const gpu::Conditions& from) {
 
 // ---- what is likely wrong --------------------------------------------------------------------------------
 
-// "a", "a" and "b", or "a" and 3 more.
-std::string named(const std::vector<std::string>& names) {
-  if (names.size() == 2) return fmt::format("\"{}\" and \"{}\"", names[0], names[1]);
-  std::string text = fmt::format("\"{}\"", names.front());
-  if (names.size() > 1) text += fmt::format(" and {} more", names.size() - 1);
-  return text;
-}
-
 struct Rung {
   const std::string& name;
   const Match& match;
@@ -269,6 +261,13 @@ class Looker {
 };
 
 }  // namespace
+
+std::string named(const std::vector<std::string>& names) {
+  if (names.size() == 2) return fmt::format("\"{}\" and \"{}\"", names[0], names[1]);
+  std::string text = fmt::format("\"{}\"", names.front());
+  if (names.size() > 1) text += fmt::format(" and {} more", names.size() - 1);
+  return text;
+}
 
 bool covers(const Policy& policy, const Match& a, const Match& b) {
   u64 work = 0;

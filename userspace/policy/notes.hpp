@@ -14,6 +14,9 @@ namespace xdpgpu::policy {
 // and where only several conditions of `a` together hold one of `b`.
 bool covers(const Policy& policy, const Match& a, const Match& b);
 
+// "a", "a" and "b", or "a" and 3 more, of one name or more.
+std::string named(const std::vector<std::string>& names);
+
 // A sentence each: fragment_notes; conntrack_notes; "default": "drop" without management; lists that are
 // empty or hold every address; rules that are never met; pipelines that no rule names; and of each pipeline
 // its ACL rules that are never met, backends that are equal, and route files without a route. Of a kind that

@@ -2,7 +2,6 @@
 #include "userspace/policy/one_sided.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +13,7 @@ namespace xdpgpu::policy {
 namespace {
 
 constexpr u8 kTcp = 6;
-constexpr std::size_t kNamed = 3;
+constexpr std::size_t kMostCompared = 1000;  // rules of a pipeline, each with each
 
 bool has_tcp(const Match& match) {
   return match.control.empty() &&
@@ -42,12 +41,9 @@ bool follows_streams(const Stage& stage) {
   return std::visit([](const auto& one) { return streams_of(one) == rules::Streams::followed; }, stage);
 }
 
-std::string named(const std::vector<std::string>& names) {
-  std::vector<std::string> quoted;
-  for (std::size_t i = 0; i < std::min(kNamed, names.size()); i++) quoted.push_back('"' + names[i] + '"');
-  std::string text = fmt::format("the rule{} {}", names.size() == 1 ? "" : "s", fmt::join(quoted, ", "));
-  if (names.size() > kNamed) text += fmt::format(" and {} more", names.size() - kNamed);
-  return text;
+std::string lead(const std::vector<std::string>& rules) {
+  return rules.size() == 1 ? fmt::format("the rule {} leads", named(rules))
+                           : fmt::format("the rules {} lead", named(rules));
 }
 
 }  // namespace
@@ -55,21 +51,18 @@ std::string named(const std::vector<std::string>& names) {
 Sides sides_of(const Policy& policy, const Pipeline& pipeline) {
   Sides sides;
   const auto rules = rules_to(policy, pipeline);
-  bool to_server = false, to_client = false;
+  if (rules.empty() || rules.size() > kMostCompared) return sides;
+  sides.to_server = sides.to_client = false;
   for (const Rule* const rule : rules) {
-    const bool answered = std::any_of(rules.begin(), rules.end(), [&](const Rule* other) {
-      return covers(policy, other->match, turned(rule->match));
-    });
+    const Match answer = turned(rule->match);
+    const bool answered = std::any_of(
+        rules.begin(), rules.end(), [&](const Rule* other) { return covers(policy, other->match, answer); });
     if (!answered) sides.one_way.push_back(rule->name);
     if (rule->match.tcp_flags_mask) sides.by_flags.push_back(rule->name);
     const bool by_server = !answered && !rule->match.dst_ports.empty() && rule->match.src_ports.empty();
     const bool by_client = !answered && !rule->match.src_ports.empty() && rule->match.dst_ports.empty();
-    to_server = to_server || !by_client;
-    to_client = to_client || !by_server;
-  }
-  if (!rules.empty()) {
-    sides.to_server = to_server;
-    sides.to_client = to_client;
+    sides.to_server = sides.to_server || !by_client;
+    sides.to_client = sides.to_client || !by_server;
   }
   return sides;
 }
@@ -84,20 +77,16 @@ std::vector<std::string> one_sided_notes(const Policy& policy) {
     const Sides sides = sides_of(policy, pipeline);
     const std::string what = follows ? "follows TCP streams" : "sends flows on to be inspected";
     if (!sides.one_way.empty())
-      notes.push_back(
-          fmt::format("one-sided: {} lead{} to the pipeline \"{}\", which {}, and no rule leads the answers "
-                      "there: rules find "
-                      "nothing in them{}; where they come in by an attached interface, add a rule with "
-                      "source and destination "
-                      "exchanged",
-                      named(sides.one_way), sides.one_way.size() == 1 ? "s" : "", pipeline.name, what,
-                      follows ? ", and nothing is known as acknowledged" : ""));
+      notes.push_back(fmt::format(
+          "one-sided: {} to the pipeline \"{}\", which {}, and no rule leads the answers there: "
+          "rules find nothing in them{}; where they come in by an attached interface, add a rule "
+          "with source and destination exchanged",
+          lead(sides.one_way), pipeline.name, what, follows ? ", and nothing is known as acknowledged" : ""));
     if (!sides.by_flags.empty())
-      notes.push_back(
-          fmt::format("{} lead{} to the pipeline \"{}\", which {}, by TCP flags: the other packets of its "
-                      "connections do not come "
-                      "there; take \"tcp_flags\" out",
-                      named(sides.by_flags), sides.by_flags.size() == 1 ? "s" : "", pipeline.name, what));
+      notes.push_back(fmt::format(
+          "{} to the pipeline \"{}\", which {}, by TCP flags: the other packets of its connections "
+          "do not come there; take \"tcp_flags\" out",
+          lead(sides.by_flags), pipeline.name, what));
   }
   return notes;
 }

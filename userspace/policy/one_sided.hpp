@@ -19,6 +19,7 @@ struct Sides {
   std::vector<std::string> one_way;   // rules that lead there, and no rule the other way
   std::vector<std::string> by_flags;  // rules that lead there by TCP flags
 };
+// Of a pipeline with more than a thousand such rules nothing is said: each would be compared with each.
 Sides sides_of(const Policy& policy, const Pipeline& pipeline);
 
 // What is likely not meant, a sentence each.

@@ -44,6 +44,10 @@ void read_stages(Report& report, const Place& place, StageContext& context, Pipe
                             "not cached unless they drop: take \"cache\" out here",
                             *table));
     if (const auto why = gpu::why_not_inner(*stage); pipeline.inner && why) report.at(one, *why);
+    if (pipeline.inner && gpu::sends_undecided(*stage) != nullptr)
+      report.at(member_of(one, "on_unsupported"),
+                "the kernel tells flows by the outermost headers, and the pipeline goes by the inner ones "
+                "(\"inner\"): take one of the two out");
     if (const auto program = gpu::program_of(*stage); program && program->in_kernel)
       check_in_kernel(report, one, *program, stages->size());
     if (std::string text = read_description(report, one); !text.empty())

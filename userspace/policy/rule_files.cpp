@@ -95,7 +95,7 @@ class Maker {
     for (std::size_t i = 0; i < rules.size(); i++) {
       const rules::Rule& rule = rules[i];
       rules::Lowered& lowered = all[i];
-      if (!undecided.is_sent(rule, rules::told_by_header(rule, lowered)) || to_.empty()) {
+      if (to_.empty() || !undecided.send(rule, lowered)) {
         not_yet.add(lowered);
         undecided.count(rule, lowered);
       }
@@ -161,7 +161,7 @@ class Maker {
   struct Undecided {
     // That stay so: all, and by what is to be said of them.
     u64 all = 0, passing = 0, over_tcp_too = 0, lacking_streams = 0;
-    // Those whose flows can be sent on.
+    // Those whose flows are sent on.
     std::vector<sig::Header> headers;  // each once
     std::vector<u32> on_any_port;      // sids
 
@@ -172,8 +172,9 @@ class Maker {
       all++;
       passing += rule.header.action == rules::Action::pass;
     }
-    // By what told_by_header() says of it.
-    bool is_sent(const rules::Rule& rule, std::optional<sig::Header> header) {
+    // False: no header tells its flows.
+    bool send(const rules::Rule& rule, const rules::Lowered& lowered) {
+      auto header = rules::told_by_header(rule, lowered);
       if (!header) return false;
       if (!header->src_ports && !header->dst_ports) on_any_port.push_back(rule.sid);
       if (std::find(headers.begin(), headers.end(), *header) == headers.end())
@@ -212,16 +213,14 @@ class Maker {
       notes.push_back(
           fmt::format("{} of the rules are for DNS over TCP, too, which is not decided: it goes on",
                       undecided.over_tcp_too));
-    if (!to_.empty() && !undecided.on_any_port.empty())
-      notes.push_back(note_of_any_port(undecided.on_any_port));
+    if (!undecided.on_any_port.empty()) notes.push_back(note_of_any_port(undecided.on_any_port));
     return notes;
   }
   std::string note_of_any_port(std::span<const u32> sids) const {
     constexpr std::size_t kNamed = 5;
     return fmt::format(
-        "{} of the rules whose flows are sent to {} are for any port, so that all of their protocol between "
-        "their "
-        "addresses goes there: sid {}{}; disable them if that is too much",
+        "{} of the rules whose flows are sent to {} are for any port, so that all of their protocol "
+        "between their addresses goes there: sid {}{}; disable them if that is too much",
         sids.size(), to_, fmt::join(sids.first(std::min(kNamed, sids.size())), ", "),
         sids.size() > kNamed ? fmt::format(" and {} more", sids.size() - kNamed) : "");
   }

@@ -24,8 +24,7 @@ std::vector<gpu::RuleVariable> read_rule_variables(Report& report, const Place& 
 
 // Makes signatures of the source, in the order in which they count: those that pass, that drop, that reject,
 // that alert; of these by priority, and then by gid and sid. What is wrong in files is reported, by file and
-// line; `stage` is where they are named. to: the interface that flows of rules that are not decided are sent
-// to;
+// line; `stage` is where they are named. to: the interface that flows of rules that are not decided go to;
 // "": none. read: files that rules name. Nothing is made where the files' texts were not asked for.
 void make_signatures(Report& report, const Place& stage, rules::Streams streams, const std::string& to,
                      gpu::FileRules& rules, const rules::ReadFile& read);
