@@ -125,6 +125,7 @@ u32 turn_of(Action action) {
 std::span<const NameIs> names_of(const Signature& signature) {
   if (signature.dns) return signature.dns->names;
   if (signature.hello) return signature.hello->names;
+  if (signature.http) return signature.http->parts;
   return {};
 }
 
@@ -220,8 +221,10 @@ bool negates(const Signature& signature) {
 std::optional<std::string> not_of_streams(const Signature& signature) {
   if (signature.header.protocols != std::bitset<256>().set(6)) return "is not for TCP alone";
   if (signature.dns) return "asks of DNS messages";
-  if (signature.hello) {
-    if (!signature.payload.empty()) return "asks for the stream's contents beside those of its ClientHello";
+  if (signature.hello || signature.http) {
+    if (!signature.payload.empty())
+      return signature.hello ? "asks for the stream's contents beside those of its ClientHello"
+                             : "asks for the stream's contents beside those of a request";
     return std::nullopt;
   }
   const Content* const fast = found_by(signature);
@@ -253,6 +256,13 @@ std::optional<std::string> beyond_bounds(const Signature& signature) {
   if (have_variables(names)) return kNamesVary;
   if (signature.hello && (signature.dns || names.empty() || signature.where != Where::stream))
     return "asks of a ClientHello, and not of a stream's alone";
+  if (signature.http &&
+      (signature.dns || signature.hello || names.empty() || signature.where != Where::stream))
+    return "asks of a request by HTTP, and not of a stream's alone";
+  if (std::any_of(names.begin(), names.end(), [&](const NameIs& name) {
+        return signature.http && name.dot_prefix && name.part != HttpPart::host;
+      }))
+    return "asks for a dot in front of another part of a request than its host";
   if (!has_its_fast_pattern(signature)) return "has a fast pattern that is in none of its contents";
   if (signature.where != Where::packet) return not_of_streams(signature);
   return std::nullopt;

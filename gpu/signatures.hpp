@@ -331,6 +331,27 @@ struct InSet {
   bool negated = false;
   bool operator==(const InSet&) const = default;
 };
+// What of a request by HTTP is looked at: see "HTTP".
+enum class HttpPart : u8 {
+  method,
+  uri,       // normalized, as below
+  raw_uri,   // as it came
+  protocol,  // up to the line's end
+  request_line,
+  host,      // in lower case; the URI's, if that has one, else the Host header's without its port
+  raw_host,  // from here on to content_length: values of headers
+  user_agent,
+  cookie,
+  referer,
+  accept,
+  accept_encoding,
+  accept_language,
+  connection,
+  content_type,
+  content_length,
+  header,        // each but Cookie as "Name: value" and CR LF
+  header_names,  // CR LF, each name and CR LF, and CR LF
+};
 // One of the message's names matches by itself: its text has these sizes, it is in these sets, and the steps
 // match it as they would a payload. They have no variables.
 struct NameIs {
@@ -338,6 +359,7 @@ struct NameIs {
   std::vector<SizeIs> sizes;
   std::vector<InSet> sets;
   std::vector<Step> steps;
+  HttpPart part = HttpPart::method;  // of a request, which one it is
   bool operator==(const NameIs&) const = default;
 };
 struct OperationIs {
@@ -389,6 +411,73 @@ struct Hello {
   bool operator==(const Hello&) const = default;
 };
 
+// ---- HTTP -----------------------------------------------------------------------------------------------
+//
+// What a client asks by HTTP/1 (RFC 9112): one request behind the other in its side of the stream, from byte
+// 0 on, where the stream has had no gap. A line ends with LF; CR and LF in front of that are no part of it,
+// and a line of these alone is empty. Requests are read as libhtp 0.5.50 reads them for Suricata, with the
+// personality IDS.
+//
+// The side is HTTP if its first line that is not empty begins a request: its first word, behind spaces, is
+// one of kHttpMethods, in whatever case, or its third one begins with HTTP/. A side that begins with
+// something else is none, and of it nothing is read. A request's head is its line and those behind it up to
+// the first that is empty; where its line names no protocol (HTTP/0.9), that line alone. It is looked at with
+// the packet by which the stream comes to be whole up to the head's last byte. Behind it comes its body, of
+// as many bytes as Content-Length says, or in chunks if Transfer-Encoding names them; and then the next
+// request. There each line that begins none is passed over. Behind a CONNECT, what comes is judged like a
+// side's first line.
+//
+// A head of more than kMostHttpLines lines, one that is not in T(e) to its last byte, and one whose parts
+// that are asked for do not fit (settings.hpp) is not read, but `limit`.
+//
+// Its parts. A header's line that begins with a blank or NUL goes on with the one in front of it, with
+// nothing between them. A header's name ends in front of the first colon and of blanks there; a line without
+// colon has an empty one. Its value has no blanks at its ends. Several headers of one name, in whatever case,
+// are one, where the first one stands, with their values in their order and ", " between two; of several
+// Content-Length the first one counts.
+inline constexpr u32 kHttpParts = 18;
+
+// The URI behind its scheme and authority: a path, "?" and a query, "#" and a fragment, as far as it has
+// them. In a query %XX is a byte; in a fragment and path %uXXXX, too. Of a path then "\" is "/", several "/"
+// are one, UTF-8 (also where it is longer than it has to be) is single bytes by best_fit(), as is %uXXXX, and
+// what is no UTF-8 is "?"; and last its segments "." and ".." are taken out (RFC 3986, 5.2.4). What is no
+// such encoding stays as it is.
+inline constexpr u32 kMostHttpLines = 100;
+inline constexpr std::string_view kHttpMethods[] = {"GET",
+                                                    "PUT",
+                                                    "POST",
+                                                    "HEAD",
+                                                    "TRACE",
+                                                    "OPTIONS",
+                                                    "CONNECT",
+                                                    "DELETE",
+                                                    "PATCH",
+                                                    "PROPFIND",
+                                                    "PROPPATCH",
+                                                    "MKCOL",
+                                                    "COPY",
+                                                    "MOVE",
+                                                    "LOCK",
+                                                    "UNLOCK",
+                                                    "CHECKOUT",
+                                                    "UNCHECKOUT",
+                                                    "CHECKIN",
+                                                    "UPDATE",
+                                                    "LABEL",
+                                                    "REPORT",
+                                                    "MKWORKSPACE",
+                                                    "MKACTIVITY",
+                                                    "MERGE",
+                                                    "INVALID",
+                                                    "VERSION-CONTROL",
+                                                    "BASELINE-CONTROL"};
+
+// What is asked of one request's head: each of its parts is there, and matches.
+struct Http {
+  std::vector<NameIs> parts;  // at least one, each with its `part`
+  bool operator==(const Http&) const = default;
+};
+
 // The content that is looked for first, in the payloads or names of all packets: a step, and its bytes that
 // are.
 struct FastPattern {
@@ -410,6 +499,7 @@ struct Signature {
   bool once_a_flow = false;
   std::optional<Dns> dns{};      // of a DNS message that it is; nothing: it need not be one
   std::optional<Hello> hello{};  // of a stream's ClientHello, and nothing of the stream itself
+  std::optional<Http> http{};    // of a request in it, likewise
   bool operator==(const Signature&) const = default;
 };
 
@@ -422,7 +512,7 @@ struct HostPart {
   bool operator==(const HostPart&) const = default;
 };
 
-// What it asks of the names of a DNS message or a ClientHello.
+// What it asks of the names of a DNS message or a ClientHello, or of a request's parts.
 std::span<const NameIs> names_of(const Signature& signature);
 // The steps that its fast pattern is one of: there is one.
 const std::vector<Step>& searched_steps(const Signature& signature);

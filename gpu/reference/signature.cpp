@@ -568,6 +568,14 @@ bool is_named(const sig::Hello& wanted, const std::string& name, u64& work) {
                      [&](const sig::NameIs& one) { return name_matches(one, name, work); });
 }
 
+bool is_asked(const sig::Http& wanted, const std::array<std::optional<std::string>, sig::kHttpParts>& parts,
+              u64& work) {
+  return std::all_of(wanted.parts.begin(), wanted.parts.end(), [&](const sig::NameIs& one) {
+    const auto& part = parts[static_cast<std::size_t>(one.part)];
+    return part && name_matches(one, *part, work);
+  });
+}
+
 bool matches(const sig::Signature& signature, const SignaturePacket& packet, u64& work) {
   if (!applies(signature, packet)) return false;
   if (!signature.payload.empty() && !is_in(signature, packet.payload, work)) return false;

@@ -85,6 +85,10 @@ bool is_in(const signatures::Signature& signature, std::span<const u8> text, u64
 // Whether a server's name is what is asked for. Adds to `work`, as above.
 bool is_named(const signatures::Hello& wanted, const std::string& name, u64& work);
 
+// Whether a request has parts as they are asked for. Adds to `work`, as above.
+bool is_asked(const signatures::Http& wanted,
+              const std::array<std::optional<std::string>, signatures::kHttpParts>& parts, u64& work);
+
 // Whether an expression, negated or not, is in what it is looked for in. Adds to `work` what its bytes cost.
 bool is_in(const signatures::Regex& regex, std::span<const u8> subject, u64& work);
 

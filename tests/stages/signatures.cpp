@@ -557,6 +557,19 @@ sig::Signature random_stream_rule(Random& random, u32 sid) {
       for (u32 i = random.one_in(5) ? 2 : 1; i != 0; i--) rule.hello->names.push_back(random_name_is(random));
       find_by_names(random, rule.hello->names, rule);
     }
+    if (!rule.hello && random.one_in(3)) {
+      rule.where = sig::Where::stream;
+      rule.payload.clear();
+      rule.fast_pattern.reset();
+      rule.http.emplace();
+      for (u32 i = random.one_in(3) ? random.between(2, 4) : 1; i != 0; i--) {
+        sig::NameIs part = random_name_is(random);
+        part.part = sig::HttpPart(random.below(sig::kHttpParts));
+        part.dot_prefix = part.dot_prefix && part.part == sig::HttpPart::host;
+        rule.http->parts.push_back(std::move(part));
+      }
+      find_by_names(random, rule.http->parts, rule);
+    }
     if (!sig::beyond_bounds(rule)) return rule;
   }
 }

@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "maps/parse.h"
+#include "tests/stages/http_text.hpp"
 
 namespace xdpgpu::tests {
 namespace {
@@ -124,7 +125,10 @@ Talk random_talk(Random& random, u32 pipelines) {
     side.first = random.one_in(3) ? 0xffffffff - random.below(2000) : static_cast<u32>(random.bits());
     side.text = random_text(random);
   }
-  if (random.one_in(2)) talk.sides[0].text = random_hello(random) + talk.sides[0].text;
+  if (random.one_in(2))
+    talk.sides[0].text = random_hello(random) + talk.sides[0].text;
+  else if (!random.one_in(4))
+    talk.sides[0].text = random_http(random, random.between(1, 8));
   talk.pipeline = random.below(pipelines);
   return talk;
 }

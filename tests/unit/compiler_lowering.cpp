@@ -96,7 +96,7 @@ TEST(Lowering, NamesWhatPacketsDoNotDecide) {
 
 Lowered in_streams(const std::string& options, const std::string& protocol = "tcp") {
   return lower(rule_of(fmt::format("alert {} any any -> any any ({} sid:1;)", protocol, options)),
-               Streams::followed);
+               Streams::with_http);
 }
 
 TEST(Lowering, SaysWhereSuricataLooksForContents) {
@@ -233,7 +233,7 @@ TEST(Lowering, LeavesNothingOfStreamsToHosts) {
   const auto of = [](const std::string& action, const std::string& options) {
     const auto made =
         lower(rule_of(action + " tcp any any -> any any (content:\"a\"; " + options + " sid:1;)"),
-              Streams::followed);
+              Streams::with_http);
     return made.signature ? "decided" : made.not_yet.at(0).keyword;
   };
   const std::string counted = "threshold:type both, track by_src, count 5, seconds 60;";
@@ -536,7 +536,7 @@ TEST(Lowering, TellsWhatASignatureCosts) {
   // A stream's text has 6,144, and a rule that is looked for in packets, too, costs both.
   const auto of_tcp = [](const std::string& options) {
     const auto rule = rule_of("alert tcp any any -> any any (" + options + " sid:1;)");
-    return cost_of(lower(rule, Streams::followed).signature.value());
+    return cost_of(lower(rule, Streams::with_http).signature.value());
   };
   EXPECT_DOUBLE_EQ(of_tcp("content:\"ab\";"), 6143.0 / 65536);
   EXPECT_DOUBLE_EQ(of_tcp("content:\"abc\"; depth:9;"), 2 * 7.0 / (65536 * 256));

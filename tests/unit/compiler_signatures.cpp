@@ -323,7 +323,7 @@ TEST(Signatures, AreSoManyOfTheRealRules) {
   u32 decided = 0, in_streams = 0;
   std::map<std::string, u32> not_yet;
   for (const auto& rule : loaded_of("real.rules").rules) {
-    in_streams += lower(rule, Streams::followed).signature.has_value();
+    in_streams += lower(rule, Streams::with_http).signature.has_value();
     const auto lowered = lower(rule);
     EXPECT_NE(lowered.signature.has_value(), !lowered.not_yet.empty()) << where(rule.place);
     decided += lowered.signature.has_value();

@@ -53,7 +53,7 @@ using Group = std::vector<sig::Signature>;
 // groups in which one of these is not decided.
 std::vector<Group> groups_of(const std::string& name) {
   const auto loaded = load_rules(rule_files(name), usual_variables(), {});
-  const auto all = lower(loaded.rules, Streams::followed);
+  const auto all = lower(loaded.rules, Streams::with_http);
   const bool act = std::any_of(loaded.rules.begin(), loaded.rules.end(),
                                [](const Rule& rule) { return rule.header.action != Action::alert; });
   std::map<std::size_t, Group> groups;

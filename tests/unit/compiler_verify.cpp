@@ -257,7 +257,7 @@ class Folder {
     if (!loaded.wrong.empty())
       made_.said =
           fmt::format("refused: {}: {}", where(loaded.wrong.front().place), loaded.wrong.front().why);
-    auto all = lower(loaded.rules, Streams::followed);
+    auto all = lower(loaded.rules, Streams::with_http);
     for (std::size_t i = 0; i < all.size(); i++)
       rules_.push_back({std::move(loaded.rules[i]), std::move(all[i])});
     std::stable_sort(rules_.begin(), rules_.end(), [](const auto& one, const auto& other) {

@@ -300,7 +300,7 @@ std::string text_of(const CheckReport& report) {
 
 struct PolicyRules {
   gpu::RuleSource source;
-  rules::Streams streams = rules::Streams::followed;
+  rules::Streams streams = rules::Streams::with_http;
   std::string to{};  // where flows of rules that are not decided go
   policy::Sides sides{};
 };
@@ -401,7 +401,7 @@ int check(const Arguments& arguments, Format format) {
   CheckReport report{.enabled = loaded.rules.size(),
                      .disabled = loaded.disabled,
                      .limits = limits.size(),
-                     .follows_streams = from_policy.streams == rules::Streams::followed,
+                     .follows_streams = from_policy.streams != rules::Streams::none,
                      .assumes_streams = arguments.policy.empty(),
                      .sent_to = from_policy.to,
                      .missing = !from_policy.sides.to_client   ? "server"

@@ -38,7 +38,7 @@ std::vector<const Rule*> rules_to(const Policy& policy, const Pipeline& pipeline
 }
 
 bool follows_streams(const Stage& stage) {
-  return std::visit([](const auto& one) { return streams_of(one) == rules::Streams::followed; }, stage);
+  return std::visit([](const auto& one) { return streams_of(one) != rules::Streams::none; }, stage);
 }
 
 std::string lead(const std::vector<std::string>& rules) {

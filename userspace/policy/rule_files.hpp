@@ -32,7 +32,8 @@ void make_signatures(Report& report, const Place& stage, rules::Streams streams,
 template <class Settings>
 rules::Streams streams_of(const Settings& stage) {
   if constexpr (requires { stage.streams; })
-    if (stage.streams != 0) return rules::Streams::followed;
+    if (stage.streams != 0)
+      return stage.inspect.http ? rules::Streams::with_http : rules::Streams::without_http;
   return rules::Streams::none;
 }
 // Where it sends flows of rules that it does not decide; "": nowhere.

@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 
+#include "gpu/best_fit.hpp"
 #include "gpu/stages/compilers.hpp"
 #include "gpu/stages/hashed_set.hpp"
 #include "gpu/stages/signatures/device.h"
@@ -29,7 +30,15 @@ static_assert(2 * kMostWindow < 1u << 16 && XG_SIDE_MOST_PIECES == kMostGaps &&
               XG_SIDE_BYTES - XG_SIDE_FOUND >= XG_SIGNATURES_FOUND_NAMES &&
               XG_SIDE_PIECE + 2 * XG_SIDE_MOST_PIECES <= XG_SIDE_FOUND && XG_SIDE_MOST_MARKS == kMostMarks);
 static_assert(XG_STREAM_MOST_NAME == sig::kMostServerName &&
-              XG_STREAM_NAME + (1 + XG_STREAM_MOST_NAME + 3) / 4 + 1 <= XG_STREAM_HEAD);
+              XG_STREAM_NAME + (1 + XG_STREAM_MOST_NAME + 3) / 4 + 1 <= XG_STREAM_HTTP_SEEN &&
+              XG_STREAM_HTTP_LINES < XG_STREAM_HEAD);
+static_assert(XG_HTTP_COUNT == sig::kHttpParts && XG_HTTP_MOST_LINES == sig::kMostHttpLines &&
+              XG_HTTP_METHODS == std::size(sig::kHttpMethods) && XG_HTTP_NO_FIT == kNoFit &&
+              3 * kMostWindow < 1u << 16);
+static_assert(XG_HTTP_HOST == u32(sig::HttpPart::host) && XG_HTTP_RAW_HOST == u32(sig::HttpPart::raw_host) &&
+              XG_HTTP_COOKIE == u32(sig::HttpPart::cookie) &&
+              XG_HTTP_CONTENT_LENGTH == u32(sig::HttpPart::content_length) &&
+              XG_HTTP_HEADER_NAMES == u32(sig::HttpPart::header_names));
 static_assert(XG_SIGNATURES_FOUND_RULES == XG_INSPECTION_ONES && XG_MAX_ALERTS == XG_INSPECTION_ONES_COUNT &&
               XG_SIGNATURES_FOUND_CONNECTION == XG_INSPECTION_CONNECTION &&
               XG_SIGNATURES_FOUND_RULES + XG_MAX_ALERTS <= XG_SIGNATURES_FOUND_DNS &&
@@ -390,7 +399,8 @@ u32 place_asks(const sig::Dns& dns, Shared& shared, const Sets& placed, Compiled
     to.image.insert(
         to.image.end(),
         {sizes[i], static_cast<u32>(name.sizes.size()) | (name.dot_prefix ? XG_NAME_DOT_PREFIX : 0),
-         steps[i].at, steps[i].count, sets[i], static_cast<u32>(name.sets.size())});
+         steps[i].at, steps[i].count, sets[i], static_cast<u32>(name.sets.size()),
+         static_cast<u32>(name.part)});
   }
   return at;
 }
@@ -406,18 +416,30 @@ u32 wants_of(const std::vector<sig::Signature>& rules) {
 
 // ---- patterns --------------------------------------------------------------------------------------------
 
+// What patterns are looked for in; each has windows of its own. From `part` on: parts of requests.
+enum class In : u32 { payloads, names, streams, server_names, part };
+constexpr std::size_t kPlaces = static_cast<std::size_t>(In::part) + sig::kHttpParts;
+
 struct Pattern {
   std::string bytes;  // in lower case where nocase
-  bool nocase = false, in_names = false, in_streams = false;
+  bool nocase = false;
+  u32 in = 0;  // In, and behind In::part the number of the part
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees a 0 in there.
   auto operator<=>(const Pattern&) const = default;
 };
 
-std::optional<Pattern> pattern_of(const sig::Signature& rule) {
+// in_streams: of a rule that is asked of these.
+std::optional<Pattern> pattern_of(const sig::Signature& rule, bool in_streams) {
   const sig::Content* const content = sig::found_by(rule);
   if (content == nullptr) return std::nullopt;
+  const auto place = [&]() -> u32 {
+    const u32 buffer = rule.fast_pattern->buffer;
+    if (rule.http) return static_cast<u32>(In::part) + static_cast<u32>(rule.http->parts[buffer - 1].part);
+    if (in_streams) return static_cast<u32>(buffer != 0 ? In::server_names : In::streams);
+    return static_cast<u32>(buffer != 0 ? In::names : In::payloads);
+  };
   return Pattern{content->bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length), content->nocase,
-                 rule.fast_pattern->buffer != 0, false};
+                 place()};
 }
 
 u32 action_of(const sig::Signature& rule) {
@@ -451,8 +473,8 @@ u32 flags_of(const sig::Signature& rule) {
 u32 version_of(const std::map<Pattern, std::vector<u32>>& patterns, const std::array<u64, 2>& key) {
   std::string all;
   for (const auto& [pattern, found] : patterns)
-    all += fmt::format("{}{}{} {} {}", pattern.nocase ? 'n' : '-', pattern.in_names ? 'd' : '-',
-                       pattern.in_streams ? 's' : '-', pattern.bytes.size(), pattern.bytes);
+    all += fmt::format("{}{} {} {}", pattern.nocase ? 'n' : '-', pattern.in, pattern.bytes.size(),
+                       pattern.bytes);
   const xg_hashed hash = hash_of(all, key);
   return static_cast<u32>(hash.low);
 }
@@ -468,7 +490,7 @@ void append_streams(const SignaturesSettings& stage, u32 at, Compiled& to) {
     image[body + word] = static_cast<u32>(value);
     image[body + word + 1] = static_cast<u32>(value >> 32);
   };
-  image[body + XG_STREAMS_WINDOW] = stage.inspect.window;
+  image[body + XG_STREAMS_WINDOW] = stage.inspect.window | (stage.inspect.http ? XG_STREAMS_READS_HTTP : 0);
   image[body + XG_STREAMS_RULES] = at;
   to.points(body + XG_STREAMS_RULES);
   image[body + XG_STREAMS_DEPTH] = stage.inspect.depth;
@@ -477,6 +499,39 @@ void append_streams(const SignaturesSettings& stage, u32 at, Compiled& to) {
   image[body + XG_STREAMS_MIDSTREAM] = stage.inspect.midstream ? 1 : 0;
   image[body + XG_STREAMS_ON_GAP] = action_word(stage.on_gap, 0, count + 3);
   image[body + XG_STREAMS_COUNT] = count;
+}
+
+// A word that is compared, in lower case.
+std::vector<u32> compared(std::string_view word) {
+  std::string text(word);
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  std::vector<u32> words = sig::bytes_as_words(text);
+  words.insert(words.begin(), static_cast<u32>(text.size()));
+  words.resize(XG_HTTP_WORD, 0);
+  return words;
+}
+
+// Headers whose values are parts, in the parts' order, and the one that says how a body is cut.
+constexpr std::array<std::string_view, XG_HTTP_NAMED> kNamedHeaders{
+    "host",         "user-agent",      "cookie",           "referer",
+    "accept",       "accept-encoding", "accept-language",  "connection",
+    "content-type", "content-length",  "transfer-encoding"};
+
+// What reading requests takes, of the part that follows streams.
+void append_http(u32 body, Compiled& to) {
+  to.point_here(body + XG_STREAMS_HTTP_NAMED);
+  const auto put = [&](std::string_view word) {
+    const auto words = compared(word);
+    to.image.insert(to.image.end(), words.begin(), words.end());
+  };
+  std::for_each(kNamedHeaders.begin(), kNamedHeaders.end(), put);
+  std::for_each(std::begin(sig::kHttpMethods), std::end(sig::kHttpMethods), put);
+  to.point_here(body + XG_STREAMS_HTTP_FITS);
+  const u32 first = to.here();
+  for (const BestFits& some : kBestFits)
+    for (std::size_t i = 0; i < some.bytes.size(); i++)
+      to.image.push_back((some.first + static_cast<u32>(i)) << 8 | static_cast<u8>(some.bytes[i]));
+  to.image[body + XG_STREAMS_HTTP_FITS + 1] = to.here() - first;
 }
 
 std::vector<u32> words_of(const std::bitset<256>& protocols) {
@@ -504,9 +559,13 @@ Check check(const SignaturesSettings& stage) {
   if (stage.inspect.window % 64 != 0)
     return refuse("its window of {} bytes is no multiple of 64: take {}", stage.inspect.window,
                   stage.inspect.window / 64 * 64);
-  for (const sig::Signature& rule : rules)
+  for (const sig::Signature& rule : rules) {
     if (const auto why = sig::beyond_bounds(rule))
       return refuse("its rule {}:{} {}", rule.gid, rule.sid, *why);
+    if (rule.http && !stage.inspect.http)
+      return refuse("its rule {}:{} asks of requests by HTTP, which \"http\" of \"inspect\" is to read",
+                    rule.gid, rule.sid);
+  }
   // What a device numbers a table's words by.
   const u64 words =
       u64{std::bit_ceil(std::max(stage.streams, u32{XG_WAYS}))} * (stage.record_words() + XG_SET_WORDS);
@@ -537,8 +596,9 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
   Sets sets(to);
   std::map<std::vector<u32>, u32> addresses;
   std::map<Pattern, std::vector<u32>> patterns;
-  std::vector<u32> always, hello_rules;
+  std::vector<u32> always, hello_rules, http_rules;
   bool asks_hellos = false;
+  u32 parts = 0;            // of requests, that are asked for
   std::size_t longest = 0;  // of the patterns in streams
   for (u32 i = 0; i < count; i++) {
     const sig::Signature& rule = rules[i];
@@ -571,37 +631,40 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
     // As a query that has the server's name.
     if (rule.hello)
       point(XG_SIGNATURE_DNS, place_asks({true, false, {}, rule.hello->names}, shared, sets, to));
-    auto pattern = pattern_of(rule);
+    if (rule.http) point(XG_SIGNATURE_DNS, place_asks({true, false, {}, rule.http->parts}, shared, sets, to));
     if (rule.where != sig::Where::stream) {
-      if (pattern)
+      if (const auto pattern = pattern_of(rule, false))
         patterns[*pattern].push_back(i);
       else
         always.push_back(i);
     }
     if (rule.where == sig::Where::packet || stage.streams == 0) continue;
     asks_hellos = asks_hellos || rule.hello;
+    if (rule.http)
+      for (const sig::NameIs& part : rule.http->parts) parts |= 1u << static_cast<u32>(part.part);
+    const auto pattern = pattern_of(rule, true);
     if (!pattern) {
-      hello_rules.push_back(i);
+      (rule.http ? http_rules : hello_rules).push_back(i);
       continue;
     }
-    pattern->in_streams = true;
     patterns[*pattern].push_back(i);
-    longest = std::max(longest, pattern->bytes.size());
+    if (pattern->in == static_cast<u32>(In::streams)) longest = std::max(longest, pattern->bytes.size());
   }
 
   image[at + XG_SIGNATURES_ALWAYS + 1] = static_cast<u32>(always.size());
   to.point_here(at + XG_SIGNATURES_ALWAYS);
   image.insert(image.end(), always.begin(), always.end());
 
-  // Of payloads, of names, of streams, and of servers' names.
-  std::array<sig::AllWindows, 4> windows;
+  std::array<sig::AllWindows, kPlaces> windows;
+  u32 searched = 0;  // parts of requests
   to.point_here(at + XG_SIGNATURES_PATTERNS);
   const u32 first = to.here();
   image.resize(first + patterns.size() * XG_SIGNATURES_PATTERN, 0);
   u32 number = 0;
   for (const auto& [pattern, found] : patterns) {
     const std::size_t size = pattern.bytes.size();
-    windows[(pattern.in_streams ? 2 : 0) + (pattern.in_names ? 1 : 0)].add(pattern.bytes, number);
+    windows[pattern.in].add(pattern.bytes, number);
+    if (pattern.in >= static_cast<u32>(In::part)) searched |= 1u << (pattern.in - static_cast<u32>(In::part));
     const u32 record = first + number++ * XG_SIGNATURES_PATTERN;
     image[record + XG_PATTERN_BYTES] = shared.at(sig::bytes_as_words(pattern.bytes));
     to.points(record + XG_PATTERN_BYTES);
@@ -610,19 +673,34 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
     image[record + XG_PATTERN_RULES + 1] = static_cast<u32>(found.size());
     image.insert(image.end(), found.begin(), found.end());
   }
-  u32 fullest = std::max(windows[0].emit(at + XG_SIGNATURES_WINDOWS, to),
-                         windows[1].emit(at + XG_SIGNATURES_NAME_WINDOWS, to));
+  const auto emit_windows = [&](In in, u32 place, u32 part = 0) {
+    return windows[static_cast<u32>(in) + part].emit(place, to);
+  };
+  u32 fullest = std::max(emit_windows(In::payloads, at + XG_SIGNATURES_WINDOWS),
+                         emit_windows(In::names, at + XG_SIGNATURES_NAME_WINDOWS));
   const u32 streams = stage.streams == 0 ? 0 : to.here();
   if (stage.streams != 0) {
     append_streams(stage, at, to);
     image[streams + XG_STREAMS_LONGEST] = static_cast<u32>(longest);
     image[streams + XG_STREAMS_VERSION] = version_of(patterns, to.hash_key);
-    fullest = std::max({fullest, windows[2].emit(streams + XG_STREAMS_WINDOWS, to),
-                        windows[3].emit(streams + XG_STREAMS_NAME_WINDOWS, to)});
+    fullest = std::max({fullest, emit_windows(In::streams, streams + XG_STREAMS_WINDOWS),
+                        emit_windows(In::server_names, streams + XG_STREAMS_NAME_WINDOWS)});
     image[streams + XG_STREAMS_HELLOS] = asks_hellos ? 1 : 0;
     image[streams + XG_STREAMS_HELLO_RULES + 1] = static_cast<u32>(hello_rules.size());
     to.point_here(streams + XG_STREAMS_HELLO_RULES);
     image.insert(image.end(), hello_rules.begin(), hello_rules.end());
+    image[streams + XG_STREAMS_HTTP] = parts;
+    image[streams + XG_STREAMS_HTTP_SEARCHED] = searched;
+    to.point_here(streams + XG_STREAMS_HTTP_WINDOWS);
+    const u32 each = to.here();
+    image.resize(each + (searched != 0 ? sig::kHttpParts * XG_STREAMS_HTTP_WINDOW : 0), 0);
+    for (u32 part = 0; part < sig::kHttpParts; part++)
+      if ((searched >> part & 1) != 0)
+        fullest = std::max(fullest, emit_windows(In::part, each + part * XG_STREAMS_HTTP_WINDOW, part));
+    image[streams + XG_STREAMS_HTTP_RULES + 1] = static_cast<u32>(http_rules.size());
+    to.point_here(streams + XG_STREAMS_HTTP_RULES);
+    image.insert(image.end(), http_rules.begin(), http_rules.end());
+    if (parts != 0) append_http(streams, to);
   }
   if (fullest > kMostAlike)
     return refuse(

@@ -114,10 +114,11 @@
 #define XG_ASKS_OPERATIONS(word) (((word) >> 8) & 0xffu)
 #define XG_ASKS_NAMES(word) ((word) >> 16)
 #define XG_ASKS_NOT 0x100u /* of an operation: any other one */
-#define XG_SIGNATURES_NAME 6u
+#define XG_SIGNATURES_NAME 7u
 #define XG_NAME_SIZES 0u /* -> XG_SIGNATURES_SIZE words each; how many, and XG_NAME_DOT_PREFIX */
 #define XG_NAME_STEPS 2u /* as XG_SIGNATURE_STEPS */
 #define XG_NAME_SETS 4u  /* -> XG_SIGNATURES_IN_SET words each; how many */
+#define XG_NAME_PART 6u  /* which part of a request it is, XG_HTTP_* */
 #define XG_NAME_DOT_PREFIX 0x100u
 #define XG_SIGNATURES_SIZE 3u   /* first, last; 1: it is none of these */
 #define XG_SIGNATURES_IN_SET 2u /* -> the set; 1: it is not in it */
@@ -260,7 +261,9 @@
 /* ---- streams (gpu/stages/signatures/streams.h) ---- */
 
 /* The body of the part with the table, behind its own words (gpu/stages/table.h). */
-#define XG_STREAMS_WINDOW 10u /* bytes of a block; with the words in front it says which table it is */
+#define XG_STREAMS_WINDOW \
+  10u /* bytes of a block | whether HTTP is read; with the words in front it says which table it is */
+#define XG_STREAMS_READS_HTTP 1u
 #define XG_STREAMS_OWN 11u
 #define XG_STREAMS_RULES 11u  /* -> the body of the part that inspects packets */
 #define XG_STREAMS_DEPTH 12u  /* bytes of a side that are inspected */
@@ -277,13 +280,36 @@
 #define XG_STREAMS_HELLOS 40u
 #define XG_STREAMS_NAME_WINDOWS 41u
 #define XG_STREAMS_HELLO_RULES 59u
-#define XG_STREAMS_WORDS 61u
+/* What is asked of requests by HTTP: a bit for each part, and for each that patterns are looked for in; of
+ * each part's patterns XG_STREAMS_HTTP_WINDOW words, as XG_SIGNATURES_WINDOWS; -> the numbers of the rules
+ * that no pattern finds, and how many; -> the words that are compared, XG_HTTP_WORD words each: headers'
+ * names as XG_HTTP_NAMED, and behind them methods; -> what best_fit() has, code point << 8 | byte, in their
+ * order, and how many. */
+#define XG_STREAMS_HTTP 61u
+#define XG_STREAMS_HTTP_SEARCHED 62u
+#define XG_STREAMS_HTTP_WINDOWS 63u
+#define XG_STREAMS_HTTP_RULES 64u
+#define XG_STREAMS_HTTP_NAMED 66u
+#define XG_STREAMS_HTTP_FITS 67u
+#define XG_STREAMS_WORDS 69u
+#define XG_STREAMS_HTTP_WINDOW 18u
+/* Bytes, and up to 20 of them in lower case. */
+#define XG_HTTP_WORD 6u
+#define XG_HTTP_METHODS 28u
 
 /* What a connection has behind the sets: XG_STREAM_HEAD words, then its two sides. */
 #define XG_STREAM_STATE 0u /* XG_STREAM_* */
 /* Once the client's stream has so many bytes, its hello may be whole; ~0: it has been read, or there is
  * none. */
 #define XG_STREAM_HELLO 1u
+/* Of the client's side as HTTP: XG_HTTP_IS_*, where that begins or ends; up to where ends of lines have been
+ * looked for; and within a head where the line begins that is not whole, and how many are. Bytes count as the
+ * stream's. */
+#define XG_STREAM_HTTP 2u
+#define XG_STREAM_HTTP_AT 3u
+#define XG_STREAM_HTTP_SEEN 69u
+#define XG_STREAM_HTTP_LINE 70u
+#define XG_STREAM_HTTP_LINES 71u
 #define XG_STREAM_NAME                                                                \
   4u /* the server's name with a dot in front, 256 bytes, and a word that may be read \
       */
@@ -314,13 +340,61 @@
 #define XG_SIDE_MOST_MARKS 64u /* kMostMarks */
 #define XG_SIDE_BYTES 296u     /* three blocks, and one more word, which may be read */
 #define XG_SIDE_WORDS(window) (300u + 3u * ((window) / 4u))
-#define XG_STREAM_RECORD(window) (XG_STREAM_HEAD + 2u * XG_SIDE_WORDS(window))
+/* Behind the sides, where HTTP is read: of a request that is looked at where each part stands in the bytes
+ * behind, first byte | bytes << 16, or XG_HTTP_ABSENT; its headers' lines, XG_HTTP_LINE words each; and three
+ * windows of bytes, with two more words, which may be written. */
+#define XG_HTTP_PARTS 0u
+#define XG_HTTP_COUNT 18u
+#define XG_HTTP_LINES 18u
+#define XG_HTTP_BYTES(most) (XG_HTTP_LINES + (most)*XG_HTTP_LINE)
+#define XG_HTTP_WORDS(window) (XG_HTTP_BYTES(XG_HTTP_MOST_LINES) + 3u * ((window) / 4u) + 2u)
+#define XG_HTTP_MOST_LINES 100u /* signatures::kMostHttpLines */
+#define XG_HTTP_ABSENT 0xffffffffu
+/* A line: the name's first byte | bytes << 16; the value's; a hash of the name; XG_HTTP_LINE_*. */
+#define XG_HTTP_LINE 4u
+#define XG_HTTP_LINE_AGAIN 1u /* another one of this name is in front of it */
+#define XG_HTTP_LINE_MORE 2u  /* or behind it */
+#define XG_HTTP_LINE_NAMED(word)                                             \
+  ((word) >> 8) /* 1 + its place among XG_STREAMS_HTTP_NAMED, 0: it has none \
+                 */
+
+#define XG_STREAM_RECORD(window, http) \
+  (XG_STREAM_HEAD + 2u * XG_SIDE_WORDS(window) + ((http) != 0u ? XG_HTTP_WORDS(window) : 0u))
 #define XG_SIDE_IS_THERE 1u
 #define XG_SIDE_IS_OVER 2u     /* it has sent a FIN */
 #define XG_SIDE_IS_CUT 4u      /* its byte 0 is behind a gap */
 #define XG_SIDE_MOST_PIECES 4u /* kMostGaps */
 
 #define XG_STREAM_MOST_NAME 255u /* signatures::kMostServerName */
+
+/* As signatures::HttpPart has them. */
+#define XG_HTTP_METHOD 0u
+#define XG_HTTP_URI 1u
+#define XG_HTTP_RAW_URI 2u
+#define XG_HTTP_PROTOCOL 3u
+#define XG_HTTP_REQUEST_LINE 4u
+#define XG_HTTP_HOST 5u
+#define XG_HTTP_RAW_HOST 6u /* from here on values of headers */
+#define XG_HTTP_COOKIE 8u
+#define XG_HTTP_CONTENT_LENGTH 15u
+#define XG_HTTP_HEADER 16u
+#define XG_HTTP_HEADER_NAMES 17u
+/* Places among XG_STREAMS_HTTP_NAMED: those of the parts from XG_HTTP_RAW_HOST on, and: */
+#define XG_HTTP_TRANSFER_ENCODING 10u
+#define XG_HTTP_NAMED 11u
+
+/* XG_STREAM_HTTP: what stands in front of the stream's next bytes. */
+#define XG_HTTP_IS_FIRST 0u      /* a line that says whether this is HTTP */
+#define XG_HTTP_IS_REQUEST 1u    /* a request's line, or one that begins none */
+#define XG_HTTP_IS_HEAD 2u       /* the head that begins at AT */
+#define XG_HTTP_IS_PASSED 3u     /* the rest of a line that begins none */
+#define XG_HTTP_IS_BODY 4u       /* a body up to AT */
+#define XG_HTTP_IS_CHUNK 5u      /* a line with a chunk's size */
+#define XG_HTTP_IS_CHUNK_DATA 6u /* a chunk up to AT */
+#define XG_HTTP_IS_CHUNK_END 7u  /* the rest of its last line */
+#define XG_HTTP_IS_TRAILER 8u    /* headers behind the last chunk */
+#define XG_HTTP_IS_NONE 9u       /* what is no HTTP */
+#define XG_HTTP_MOST_BODY 0x7fffffffu
 
 /* What comes of a packet: the number of an outcome, and XG_STREAM_FIRES where rules fire with it, or
  * XG_STREAM_PASSES. */

@@ -73,13 +73,19 @@ namespace xdpgpu::gpu {
 // nobody will bring these bytes any more. Then it is cut: no rule holds in it whose steps count from the
 // start (from_start()), nor any across the gap; what had come early is forgotten; `depth` counts anew.
 //
+// With `inspect.http` requests by HTTP are read where a rule asks for one. Their parts have a room of three
+// windows. In it stand the head's lines without their ends, those that go on with those in front of them; and
+// of what is asked for: the URI, of as many bytes as raw_uri has; host, one byte and as many as the URI's
+// authority or the Host header's value has; each header's value that several lines have, that of Host also
+// where host is asked for; header; and header_names. A head for which that is too little is `limit`.
+//
 // A rule that drops has all of the connection's packets dropped from then on; one that passes has nothing
 // more asked of them, no rules for packets either. Of the fast patterns of rules for streams at most
-// kMostPatterns may stand in T(e), and work is counted for each packet: both of the text up to the packet's
-// last byte and, where the rule holds, of that up to the byte in front of its first one, and where it has
-// negated steps of texts half as much longer each time until it is known with which byte it holds, and of
-// that. A packet that takes more is `limit`, as are, while T(e) begins where it does, those of a side with
-// more fast patterns in it.
+// kMostPatterns may stand in T(e), and in each part of a request; work is counted for each packet: both of
+// the text up to the packet's last byte and, where the rule holds, of that up to the byte in front of its
+// first one, and where it has negated steps of texts half as much longer each time until it is known with
+// which byte it holds, and of that. A packet that takes more is `limit`, as are, while T(e) begins where it
+// does, those of a side with more fast patterns in it.
 //
 // Verdict's rule: the position + 1 of the rule that drops; of n rules, n + 1: `limit`; n + 2: bytes came anew
 // and were others; n + 3: a gap; n + 4: a rule has dropped its connection.
@@ -113,6 +119,7 @@ struct SignaturesSettings {
     u32 depth = 1u << 20;    // bytes of each side
     u32 window = 4096;       // bytes of a block: a multiple of 64
     bool midstream = false;  // connections whose beginning was not seen
+    bool http = true;        // what clients ask by HTTP is read
     u32 idle_ms = 3'600'000;
     bool operator==(const Inspect&) const = default;
   } inspect;
@@ -129,10 +136,13 @@ struct SignaturesSettings {
   // whether they are what these settings make of them (gpu/stages/signatures/layout.h).
   static constexpr u32 kFixedWords = XG_STREAMS_OWN;
   bool is_of(std::span<const u32> body) const {
-    return body.size() >= XG_STREAMS_WORDS && body[XG_STREAMS_WINDOW] == inspect.window;
+    return body.size() >= XG_STREAMS_WORDS &&
+           body[XG_STREAMS_WINDOW] == (inspect.window | (inspect.http ? XG_STREAMS_READS_HTTP : 0));
   }
   // Words that a connection has behind the sets.
-  u32 record_words() const { return streams == 0 ? 0 : XG_STREAM_RECORD(inspect.window); }
+  u32 record_words() const {
+    return streams == 0 ? 0 : XG_STREAM_RECORD(inspect.window, inspect.http ? 1u : 0u);
+  }
 };
 
 template <class Table>
@@ -149,6 +159,11 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings::Inspect> auto& s) 
   table.flag("midstream", s.midstream,
              "true: connections are also taken up in the middle, by the first packet that is seen of them.",
              Say{});
+  table.flag(
+      "http", s.http,
+      "true: what clients ask by HTTP/1 is read, for rules that are about that. Takes three more windows "
+      "of each connection.",
+      Say{});
   table.time("idle", s.idle_ms, 1, kMaxTimeoutMs, "How long a connection is remembered without a packet.",
              Say{});
 }
@@ -199,7 +214,8 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
   table.integer(
       "streams", s.streams, 0, kMaxTableEntries,
       "TCP connections that are followed, for rules that are asked of streams: memory of the device for "
-      "all of them is taken when the policy is put in force, six windows and 2.7 KiB each. 0: none.",
+      "all of them is taken when the policy is put in force, six windows and 2.7 KiB each, and with "
+      "'http' three windows and 1.7 KiB more. 0: none.",
       Say{});
   table.record("inspect", s.inspect, "\"inspect\"", "How much of a stream is inspected, and of which ones.",
                Say{});

@@ -281,6 +281,8 @@ Streams::Outcome Streams::advance(Connection& connection, Side& side, const Sign
     look(std::string_view(side.text).substr(from), before, from == 0 && !side.cut, seen, firing);
     if (from == 0 && !side.cut && (seen.connection & XG_CONNECTION_ANSWERS) == 0)
       look_for_hello(connection, side.text, seen, firing);
+    if (!side.cut && (seen.connection & XG_CONNECTION_ANSWERS) == 0)
+      look_for_requests(connection, side.text, from, seen, firing);
   }
   if (firing.too_many || firing.work > settings_->work) {
     connection.dropped = settings_->limit == Action::drop;
@@ -301,7 +303,7 @@ void Streams::look(std::string_view text, std::size_t before, bool from_start, c
   std::set<Pattern> patterns;
   for (u32 i = 0; i < rules.size(); i++) {
     const sig::Signature& rule = rules[i];
-    if (rule.where == sig::Where::packet || rule.hello) continue;
+    if (rule.where == sig::Where::packet || rule.hello || rule.http) continue;
     const Pattern pattern = pattern_of(rule);
     if (find(text, pattern) == std::string_view::npos) continue;
     patterns.insert(pattern);
@@ -336,6 +338,62 @@ void Streams::look_for_hello(Connection& connection, std::string_view text, cons
     if (applies(rule, seen) && is_named(*rule.hello, *hello.server_name, firing.work)) firing.rules.insert(i);
   }
   firing.too_many = firing.too_many || patterns.size() > sig::kMostPatterns;
+}
+
+void Streams::look_for_requests(Connection& connection, std::string_view text, u64 from,
+                                const SignaturePacket& seen, Firing& firing) const {
+  const auto& rules = settings_->rules.all();
+  const bool asks = std::any_of(rules.begin(), rules.end(),
+                                [](const sig::Signature& rule) { return rule.http.has_value(); });
+  if (!settings_->inspect.http || !asks) return;
+  const HttpRequests::Heads heads = connection.requests.go_on(text, from, settings_->inspect.window);
+  firing.too_many = firing.too_many || heads.too_long;
+  for (const HttpRequest& request : heads.read) look_at(request, seen, firing);
+}
+
+namespace {
+
+// What the parts of a request take that are asked for (settings.hpp).
+std::size_t room_of(const HttpRequest& request, u32 asked) {
+  using sig::HttpPart;
+  const auto asks = [&](HttpPart part) { return (asked >> static_cast<u32>(part) & 1) != 0; };
+  const auto bytes = [&](HttpPart part) { return asks(part) && request[part] ? request[part]->size() : 0; };
+  std::size_t room = request.line_bytes;
+  if (asks(HttpPart::uri) && request[HttpPart::raw_uri]) room += request[HttpPart::raw_uri]->size();
+  if (asks(HttpPart::host)) room += request.host_bytes;
+  for (u32 part = 0; part < sig::kHttpParts; part++)
+    if (asks(HttpPart(part)) || (HttpPart(part) == HttpPart::raw_host && asks(HttpPart::host)))
+      room += request.joined_bytes[part];
+  return room + bytes(HttpPart::header) + bytes(HttpPart::header_names);
+}
+
+}  // namespace
+
+void Streams::look_at(const HttpRequest& request, const SignaturePacket& seen, Firing& firing) const {
+  const auto& rules = settings_->rules.all();
+  u32 asked = 0;
+  for (const sig::Signature& rule : rules)
+    if (rule.http)
+      for (const sig::NameIs& part : rule.http->parts) asked |= 1u << static_cast<u32>(part.part);
+  if (room_of(request, asked) > 3 * std::size_t{settings_->inspect.window}) {
+    firing.too_many = true;
+    return;
+  }
+  std::array<std::set<Pattern>, sig::kHttpParts> patterns;
+  for (u32 i = 0; i < rules.size(); i++) {
+    const sig::Signature& rule = rules[i];
+    if (!rule.http) continue;
+    if (sig::found_by(rule) != nullptr) {
+      const sig::HttpPart part = rule.http->parts[rule.fast_pattern->buffer - 1].part;
+      const auto& text = request[part];
+      const Pattern pattern = pattern_of(rule);
+      if (!text || find((part == sig::HttpPart::host ? "." : "") + *text, pattern) == std::string::npos)
+        continue;
+      patterns[static_cast<std::size_t>(part)].insert(pattern);
+    }
+    if (applies(rule, seen) && is_asked(*rule.http, request.parts, firing.work)) firing.rules.insert(i);
+  }
+  for (const auto& some : patterns) firing.too_many = firing.too_many || some.size() > sig::kMostPatterns;
 }
 
 bool Streams::fires(u32 rule, std::string_view text, std::size_t before, u64& work) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpu/reference/ends.hpp"
+#include "gpu/reference/http_requests.hpp"
 #include "gpu/reference/signature.hpp"
 #include "gpu/stages/list.hpp"
 
@@ -47,6 +48,7 @@ class Streams {
   struct Connection {
     bool upper_is_client = false, dropped = false, passed = false, reset = false;
     bool hello_is_read = false;  // or there is none
+    HttpRequests requests;
     std::array<Side, 2> sides;
     bool is_over() const { return reset || (sides[0].over && sides[1].over); }
   };
@@ -67,6 +69,10 @@ class Streams {
   // text: what the client has said.
   void look_for_hello(Connection& connection, std::string_view text, const SignaturePacket& seen,
                       Firing& firing) const;
+  // text: what the client has said; from: its first byte that is kept.
+  void look_for_requests(Connection& connection, std::string_view text, u64 from, const SignaturePacket& seen,
+                         Firing& firing) const;
+  void look_at(const HttpRequest& request, const SignaturePacket& seen, Firing& firing) const;
   bool fires(u32 rule, std::string_view text, std::size_t before, u64& work) const;
   u64 kept_from(const Side& side) const;
 

@@ -93,8 +93,8 @@ static __device__ __noinline__ bool do_together(const xg_batch& b, const Asked& 
     else if (what.op == Op::has)
       all = __all_sync(~0u, xg_side_has(b, a, c, what.first, what.second, what.third, lane, kAllLanes));
     else
-      xg_signatures_search_from(b, a.rules, what.first, c, 0u, what.second, c.end, xg_side_found(a), lane,
-                                kAllLanes);
+      xg_signatures_search_from(b, a.rules, what.first, c, what.third, what.second, c.end, xg_side_found(a),
+                                lane, kAllLanes);
   }
   __syncwarp();
   return true;
@@ -136,7 +136,8 @@ __device__ inline void with_help(const xg_batch& b, const Work& work) {
 #define XG_SIDE_SLIDE(b, a, by, words)                                                           \
   ((a).helped != 0u ? (void)xg_warp::together((b), {xg_warp::Op::slide, (by), (words), 0u}, (a)) \
                     : xg_side_slide((a), (by), (words)))
-#define XG_SIDE_SEARCH(b, a, windows, c, from)                                                             \
-  ((a).helped != 0u ? (void)xg_warp::together((b), {xg_warp::Op::search, (windows), (from), 0u}, (a), (c)) \
-                    : xg_signatures_search_from((b), (a).rules, (windows), (c), 0u, (from), (c).end,       \
-                                                xg_side_found(a), 0u, 1u))
+#define XG_SIDE_SEARCH(b, a, windows, c, first, from)                                              \
+  ((a).helped != 0u                                                                                \
+       ? (void)xg_warp::together((b), {xg_warp::Op::search, (windows), (from), (first)}, (a), (c)) \
+       : xg_signatures_search_from((b), (a).rules, (windows), (c), (first), (from), (c).end,       \
+                                   xg_side_found(a), 0u, 1u))

@@ -103,11 +103,14 @@ class Lowering {
   Lowered done() && {
     if (is_dns()) made_.dns.emplace();
     if (has_buffer(kServerName)) made_.hello.emplace();
+    if (std::any_of(rule_.buffers.begin(), rule_.buffers.end(), is_of_requests)) made_.http.emplace();
     where_ = where();
     header();
     for (const auto& condition : rule_.conditions) ip_protocol(condition);
     if (is_dns()) over_udp();
-    if (made_.hello) made_.header.protocols &= std::bitset<256>().set(6);
+    if (made_.hello || made_.http) made_.header.protocols &= std::bitset<256>().set(6);
+    if (made_.http && !is_about_requests())
+      not_yet("http", "it may be about answers, which are not read: no flow:to_server says that it is not");
     for (const auto& condition : rule_.conditions) this->condition(condition);
     if (const auto why = not_limited(rule_)) not_yet(threshold_keyword(), *why);
     for (const auto& buffer : rule_.buffers) this->buffer(buffer);
@@ -142,7 +145,8 @@ class Lowering {
     if (protocol == "pkthdr")
       not_yet(protocol, "it is about what Suricata's decoder finds");
     else if (layer_of(protocol) == Layer::application && protocol != "dns" &&
-             !(made_.hello && protocol == "tls"))
+             !(made_.hello && protocol == "tls") &&
+             !(made_.http && (protocol == "http" || protocol == "http1")))
       not_yet(protocol, "it is about what an application says");
     else
       made_.header = lower_header(rule_.header);
@@ -160,6 +164,20 @@ class Lowering {
   bool has_buffer(std::string_view name) const {
     return std::any_of(rule_.buffers.begin(), rule_.buffers.end(),
                        [&](const Buffer& one) { return one.name == name; });
+  }
+
+  static bool is_of_requests(const Buffer& buffer) { return http_part_of(buffer.name).has_value(); }
+  // And not about answers, which have some of the same parts.
+  bool is_about_requests() const {
+    if (rule_.flow.to_client) return false;
+    constexpr std::string_view kOfBoth[] = {"http_header",     "http_header_names", "http_cookie",
+                                            "http_protocol",   "http_connection",   "http_content_type",
+                                            "http_content_len"};
+    return rule_.flow.to_server ||
+           std::any_of(rule_.buffers.begin(), rule_.buffers.end(), [&](const Buffer& one) {
+             return is_of_requests(one) &&
+                    std::find(std::begin(kOfBoth), std::end(kOfBoth), one.name) == std::end(kOfBoth);
+           });
   }
 
   // It asks for DNS messages by its protocol, or by what it looks at.
@@ -300,6 +318,7 @@ class Lowering {
   void buffer(const Buffer& buffer) {
     if (is_name(buffer)) return name(buffer, made_.dns->names);
     if (buffer.name == kServerName) return name(buffer, made_.hello->names);
+    if (is_of_requests(buffer)) return name(buffer, made_.http->parts);
     if (buffer.name != "payload") {
       const auto keyword = keyword_of_buffer(buffer.name);
       not_yet(keyword, buffer.name.ends_with(".hdr") ? "packets are not looked at for it"
@@ -317,19 +336,24 @@ class Lowering {
 
   void name(const Buffer& buffer, std::vector<sig::NameIs>& names) {
     const auto& transforms = buffer.transforms;
+    const auto part = http_part_of(buffer.name);
     for (std::size_t i = 0; i < transforms.size(); i++) {
       const auto keyword = std::string_view(transforms[i]).substr(0, transforms[i].find(':'));
-      if (keyword != "dotprefix" || i != 0) not_yet(keyword, "it changes what is looked at");
+      if (keyword != "dotprefix" || i != 0 || (part && *part != sig::HttpPart::host))
+        not_yet(keyword, "it changes what is looked at");
     }
     auto lowered = lower_payload(rule_, buffer);
     for (auto& one : lowered.not_yet) not_yet(one.keyword, std::move(one.why));
     if (!lowered.rest.empty())
       rest_.names.push_back({!transforms.empty(), lowered.sizes, {}, std::move(lowered.rest)});
-    names.push_back(
-        {!transforms.empty(), std::move(lowered.sizes), std::move(lowered.sets), std::move(lowered.steps)});
+    names.push_back({!transforms.empty(), std::move(lowered.sizes), std::move(lowered.sets),
+                     std::move(lowered.steps), part.value_or(sig::HttpPart::method)});
+    const auto of_uri = static_cast<u32>(names.size());
+    if (!lowered.raw_sizes.empty())
+      names.push_back({false, std::move(lowered.raw_sizes), {}, {}, sig::HttpPart::raw_uri});
     if (!lowered.fast_pattern) return;
     made_.fast_pattern = lowered.fast_pattern;
-    made_.fast_pattern->buffer = static_cast<u32>(names.size());
+    made_.fast_pattern->buffer = of_uri;
   }
 
   // ---- streams
@@ -337,7 +361,7 @@ class Lowering {
   // Where Suricata looks for it: a DNS message is a packet's.
   sig::Where where() const {
     if (made_.dns) return sig::Where::packet;
-    if (made_.hello || is_for_streams()) return sig::Where::stream;
+    if (made_.hello || made_.http || is_for_streams()) return sig::Where::stream;
     if (!has_buffer("payload") || rule_.type == Type::packet) return sig::Where::packet;
     return rule_.type == Type::both ? sig::Where::both : sig::Where::stream;
   }
@@ -345,13 +369,16 @@ class Lowering {
   bool is_for_streams() const { return rule_.header.protocol == "tcp-stream" || rule_.flow.only_stream; }
   std::string_view stream_keyword() const {
     if (made_.hello) return kServerName;
+    if (made_.http)
+      return keyword_of_buffer(
+          std::find_if(rule_.buffers.begin(), rule_.buffers.end(), is_of_requests)->name);
     if (rule_.header.protocol == "tcp-stream") return rule_.header.protocol;
     return rule_.flow.only_stream ? "flow" : "content";
   }
 
   void in_streams() {
     // What else it asks for stands in the way by itself.
-    const bool is_application = rule_.type == Type::application && !made_.hello;
+    const bool is_application = rule_.type == Type::application && !made_.hello && !made_.http;
     if (!is_application && late_ && !has_rest())
       not_yet(late_keyword(), "a host does what it does to one packet, and a stream's comes again");
     if (!is_application && has_rest())
@@ -364,6 +391,9 @@ class Lowering {
       not_yet(
           stream_keyword(),
           "it is looked for in a stream: \"streams\" of the stage says how many connections are followed");
+    else if (made_.http && streams_ == Streams::without_http)
+      not_yet(stream_keyword(),
+              "it is about requests by HTTP: \"http\" of \"inspect\" says whether they are read");
     else
       made_.where = where_;
   }

@@ -2,9 +2,9 @@
 //
 // userspace/compiler/rules/lower.hpp: from rules to signatures (gpu/signatures.hpp): those that packets
 // decide, with what a stage `conntrack` says of their connections, as Suricata 7.0.10 does, and those that
-// TCP streams do, where these are followed. That needs of what applications say no more than DNS over UDP and
-// TLS servers' names, and nothing that rules remember but bits (bits.hpp) and how often they have alerted
-// (thresholds.hpp).
+// TCP streams do, where these are followed. That needs of what applications say no more than DNS over UDP,
+// TLS servers' names and the heads of requests by HTTP/1, and nothing that rules remember but bits (bits.hpp)
+// and how often they have alerted (thresholds.hpp).
 //
 // Suricata looks for the contents of a rule for TCP in the stream; of one with a content that has its place
 // from the start, in each packet, too; and of one that asks for what a packet has, in packets alone. So says
@@ -32,8 +32,9 @@
 
 namespace xdpgpu::rules {
 
-// Whether streams are followed. If not, rules that are looked for in them are not decided.
-enum class Streams : u8 { none, followed };
+// Whether streams are followed, and requests by HTTP are read in them. Where not, rules that are looked for
+// there are not decided.
+enum class Streams : u8 { none, without_http, with_http };
 
 // What of a rule is not decided in this release.
 struct NotYet {

@@ -99,7 +99,9 @@ class Lowering {
     made_.not_yet.push_back({std::string(keyword), std::string(why)});
   }
 
-  bool is_name() const { return buffer_.name == "dns_query" || buffer_.name == "tls.sni"; }
+  bool is_name() const {
+    return buffer_.name == "dns_query" || buffer_.name == "tls.sni" || http_part_of(buffer_.name);
+  }
 
   // ---- variables: Suricata numbers those of byte_extract and those of byte_math from 0 each, and keeps both
   // in the same places.
@@ -311,6 +313,10 @@ class Lowering {
       const auto& size = std::get<Range>(condition.value);
       made_.sizes.push_back({range_of(size), size.negated});
       others_.push_back(made_.steps.size());
+    } else if (const auto* const length = std::get_if<UriLength>(&condition.value)) {
+      auto& sizes = length->raw ? made_.raw_sizes : made_.sizes;
+      sizes.push_back({range_of(length->length), length->length.negated});
+      others_.push_back(made_.steps.size());
     } else if (const auto* const regex = std::get_if<Regex>(&condition.value)) {
       take(*regex);
     } else if (const auto* const dataset = std::get_if<Dataset>(&condition.value)) {
@@ -462,6 +468,33 @@ class Lowering {
 sig::Range<u32> range_of(const Range& range) {
   const auto fitting = [](u64 value) { return static_cast<u32>(std::min<u64>(value, ~u32{0})); };
   return {fitting(range.least), fitting(range.most)};
+}
+
+std::optional<sig::HttpPart> http_part_of(std::string_view buffer) {
+  using Part = sig::HttpPart;
+  constexpr std::pair<std::string_view, Part> kParts[] = {
+      {"http_method", Part::method},
+      {"http_uri", Part::uri},
+      {"http_raw_uri", Part::raw_uri},
+      {"http_protocol", Part::protocol},
+      {"http_request_line", Part::request_line},
+      {"http_host", Part::host},
+      {"http_raw_host", Part::raw_host},
+      {"http_user_agent", Part::user_agent},
+      {"http_cookie", Part::cookie},
+      {"http_referer", Part::referer},
+      {"http_accept", Part::accept},
+      {"http_accept_enc", Part::accept_encoding},
+      {"http_accept_lang", Part::accept_language},
+      {"http_connection", Part::connection},
+      {"http_content_type", Part::content_type},
+      {"http_content_len", Part::content_length},
+      {"http_header", Part::header},
+      {"http_header_names", Part::header_names},
+  };
+  for (const auto& [name, part] : kParts)
+    if (name == buffer) return part;
+  return {};
 }
 
 LoweredPayload lower_payload(const Rule& rule, const Buffer& buffer) { return Lowering(rule, buffer).done(); }
