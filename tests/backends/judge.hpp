@@ -25,7 +25,7 @@ inline constexpr u8 kPoison = 0xa5;
 #ifdef XDPGPU_SANITIZED
 inline constexpr std::chrono::seconds kPatience{600};
 #else
-inline constexpr std::chrono::seconds kPatience{150};
+inline constexpr std::chrono::seconds kPatience{300};
 #endif
 
 // A batch's results and a few behind them are overwritten first: the device writes all of the former and

@@ -79,12 +79,14 @@ XG_FN xg_http_span xg_http_span_of(u32 begin, u32 end) {
 XG_FN u32 xg_http_bytes(xg_http_span some) { return some.end - some.begin; }
 
 struct xg_http_line {
+  xg_http_span all; /* without what ends it */
   xg_http_span method;
   xg_http_span uri;      /* empty: there is none */
   xg_http_span protocol; /* likewise */
+  u32 behind;            /* what ends it */
 };
 
-/* Without what ends it. */
+/* Without what ends a line. */
 XG_FN u32 xg_http_line_end(xg_state s, u32 base, u32 begin, u32 end) {
   while (end > begin) {
     u32 byte = xg_http_byte(s, base, end - 1u);
@@ -93,29 +95,49 @@ XG_FN u32 xg_http_line_end(xg_state s, u32 base, u32 begin, u32 end) {
   }
   return end;
 }
-XG_FN u32 xg_http_skip_spaces(xg_state s, u32 base, u32 at, u32 end) {
-  while (at < end && xg_http_is_space(xg_http_byte(s, base, at))) at += 1u;
-  return at;
-}
-XG_FN u32 xg_http_skip_word(xg_state s, u32 base, u32 at, u32 end) {
-  while (at < end && !xg_http_is_space(xg_http_byte(s, base, at))) at += 1u;
-  return at;
-}
 
-/* The line's words; end: without what ends it. */
-XG_SELDOM xg_http_line xg_http_read_line(xg_state s, u32 base, u32 begin, u32 end) {
+/* The words of the line that begins at `begin`, and is no longer than up to `most`: the first one; the
+ * second, up to a space or, if there is none, another one that parts words; and all behind that. */
+XG_SELDOM xg_http_line xg_http_read_line(xg_state s, u32 base, u32 begin, u32 most) {
   xg_http_line made;
-  u32 at = xg_http_skip_spaces(s, base, begin, end);
-  made.method.begin = at;
-  at = made.method.end = xg_http_skip_word(s, base, at, end);
-  at = xg_http_skip_spaces(s, base, at, end);
-  made.uri.begin = made.uri.end = at;
-  made.protocol.begin = made.protocol.end = end;
-  if (at == end) return made;
-  u32 to = xg_http_find(s, base, at, end, 32u, 32u);
-  if (to == end) to = xg_http_skip_word(s, base, at, end);
-  made.uri.end = to;
-  made.protocol.begin = xg_http_skip_spaces(s, base, to, end);
+  made.behind = xg_http_find(s, base, begin, most, XG_HTTP_LF, XG_HTTP_LF);
+  if (made.behind < most) made.behind += 1u;
+  u32 end = xg_http_line_end(s, base, begin, made.behind);
+  made.all = xg_http_span_of(begin, end);
+  u32 at = begin;
+  u32 word = 0u;
+  u32 first_space = end;
+  bool parts = true; /* what stands in front parts words */
+  made.method = made.uri = made.protocol = xg_http_span_of(end, end);
+  for (; at < end && word < 3u; at++) {
+    u32 byte = xg_http_byte(s, base, at);
+    bool is_space = xg_http_is_space(byte);
+    if (parts && is_space) continue;
+    if (parts) {
+      parts = false;
+      if (word == 0u) made.method.begin = at;
+      if (word == 1u) made.uri.begin = at;
+      if (word == 2u) made.protocol.begin = at;
+      if (word == 2u) word = 3u;
+      continue;
+    }
+    if (!is_space) continue;
+    if (word == 1u && byte != 32u) {
+      if (first_space == end) first_space = at;
+      continue;
+    }
+    if (word == 0u) made.method.end = at;
+    if (word == 1u) made.uri.end = at;
+    word += 1u;
+    parts = true;
+  }
+  /* No space is behind the second one. */
+  if (word == 1u && !parts && first_space != end) {
+    made.uri.end = first_space;
+    at = first_space;
+    while (at < end && xg_http_is_space(xg_http_byte(s, base, at))) at += 1u;
+    made.protocol.begin = at;
+  }
   return made;
 }
 
@@ -138,9 +160,7 @@ XG_SELDOM u32 xg_http_which(XG_IN(xg_batch) b, u32 words, u32 count, xg_state s,
 }
 
 /* Whether a line begins a request. */
-XG_SELDOM bool xg_http_begins(XG_IN(xg_batch) b, u32 body, xg_state s, u32 base, u32 begin, u32 end) {
-  end = xg_http_line_end(s, base, begin, end);
-  xg_http_line line = xg_http_read_line(s, base, begin, end);
+XG_FN bool xg_http_begins(XG_IN(xg_batch) b, u32 body, xg_state s, u32 base, xg_http_line line) {
   if (xg_http_bytes(line.protocol) >= 5u &&
       xg_lower32(xg_http_load(s, base, line.protocol.begin)) == 0x70747468u &&
       xg_http_byte(s, base, line.protocol.begin + 4u) == 47u)
@@ -151,6 +171,9 @@ XG_SELDOM bool xg_http_begins(XG_IN(xg_batch) b, u32 body, xg_state s, u32 base,
 
 /* ---- a head that is read
  * -----------------------------------------------------------------------------------
+ *
+ * Each loop through bytes stands here once: those who inline it all, as Vulkan's compilers do, would have it
+ * as often as it is called.
  */
 
 struct xg_http_head {
@@ -183,10 +206,6 @@ XG_FN void xg_http_append(XG_INOUT(xg_http_head) h, u32 four, u32 bytes) {
   xg_http_put(h.s, h.base, h.used, four);
   h.used += bytes;
 }
-XG_FN void xg_http_append_span(XG_INOUT(xg_http_head) h, u32 span) {
-  xg_http_copy(h.s, h.base, h.used, h.base, span & 0xffffu, span >> 16);
-  h.used += span >> 16;
-}
 
 /* The words of its n-th line. */
 XG_FN u32 xg_http_line_at(xg_http_head h, u32 n) { return h.room + XG_HTTP_LINES + n * XG_HTTP_LINE; }
@@ -216,8 +235,7 @@ XG_SELDOM void xg_http_note(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, u32 beg
     value = colon + 1u;
     while (value < end && xg_http_is_blank(xg_http_byte(h.s, h.base, value))) value += 1u;
   }
-  u32 value_end = end;
-  while (value_end > value && xg_http_is_blank(xg_http_byte(h.s, h.base, value_end - 1u))) value_end -= 1u;
+  while (end > value && xg_http_is_blank(xg_http_byte(h.s, h.base, end - 1u))) end -= 1u;
   u32 span = begin | (name - begin) << 16;
   u32 hash = name - begin;
   for (u32 at = begin; at < name; at += 4u) {
@@ -225,56 +243,65 @@ XG_SELDOM void xg_http_note(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, u32 beg
     if (name - at < 4u) four &= (1u << ((name - at) * 8u)) - 1u;
     hash = (hash ^ four) * 0x9e3779b1u;
   }
+  u32 first = h.lines;
+  for (u32 i = 0u; i < h.lines && first == h.lines; i++) {
+    u32 other = xg_http_line_at(h, i);
+    if (h.s.v[other + 2u] == hash && XG_HTTP_LINE_FIRST(h.s.v[other + 3u]) == i &&
+        xg_http_same(h, h.s.v[other], span))
+      first = i;
+  }
   u32 line = xg_http_line_at(h, h.lines);
   u32 says = 0u;
-  for (u32 i = 0u; i < h.lines && says == 0u; i++) {
-    u32 other = xg_http_line_at(h, i);
-    if (h.s.v[other + 2u] != hash || (h.s.v[other + 3u] & XG_HTTP_LINE_AGAIN) != 0u) continue;
-    if (!xg_http_same(h, h.s.v[other], span)) continue;
-    h.s.v[other + 3u] = h.s.v[other + 3u] | XG_HTTP_LINE_MORE;
-    says = XG_HTTP_LINE_AGAIN;
-  }
-  if (says == 0u) {
-    u32 named = xg_http_which(b, b.image.v[h.body + XG_STREAMS_HTTP_NAMED], XG_HTTP_NAMED, h.s, h.base,
-                              xg_http_span_of(begin, name));
-    if (named < XG_HTTP_NAMED) says = (named + 1u) << 8;
+  if (first != h.lines) {
+    u32 other = xg_http_line_at(h, first) + 3u;
+    says = h.s.v[other];
+    h.s.v[other] = says | XG_HTTP_LINE_MORE;
+  } else {
+    says = first | xg_http_which(b, b.image.v[h.body + XG_STREAMS_HTTP_NAMED], XG_HTTP_NAMED, h.s, h.base,
+                                 xg_http_span_of(begin, name))
+                       << 8;
   }
   h.s.v[line] = span;
-  h.s.v[line + 1u] = value | (value_end - value) << 16;
+  h.s.v[line + 1u] = value | (end - value) << 16;
   h.s.v[line + 2u] = hash;
   h.s.v[line + 3u] = says;
   h.lines += 1u;
 }
 
 /* Puts the lines from `at` to `end` of the words from `from` on there, without their ends, those that go on
- * with those in front of them, and notes them. */
+ * with those in front of them, and notes them; but the first one is a request's. */
 XG_SELDOM void xg_http_unfold(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, u32 from, u32 at, u32 end) {
   bool went_on = false;
   bool is_open = false;
+  bool is_request = true;
   u32 begin = h.used;
-  while (at < end) {
+  for (;;) {
     u32 behind = xg_http_find(h.s, from, at, end, XG_HTTP_LF, XG_HTTP_LF) + 1u;
+    if (behind > end) behind = end;
     u32 to = xg_http_line_end(h.s, from, at, behind);
     u32 first = at < to ? xg_http_byte(h.s, from, at) : 1u;
     if (at < to) went_on = first == 0u || xg_http_is_blank(first);
-    if (!went_on || !is_open) {
-      if (is_open) xg_http_note(b, h, begin);
-      while (at < to && (first == 0u || xg_http_is_blank(first))) {
+    bool goes_on = went_on && is_open && at < end;
+    if (is_open && !goes_on) xg_http_note(b, h, begin);
+    if (at >= end) return;
+    if (!goes_on) {
+      while (!is_request && at < to && (first == 0u || xg_http_is_blank(first))) {
         at += 1u;
         first = at < to ? xg_http_byte(h.s, from, at) : 1u;
       }
       begin = h.used;
-      is_open = true;
+      is_open = !is_request;
     }
     xg_http_copy(h.s, h.base, h.used, from, at, to - at);
     h.used += to - at;
     at = behind;
+    if (is_request) went_on = false;
+    is_request = false;
   }
-  if (is_open) xg_http_note(b, h, begin);
 }
 
-/* ---- the URI
- * -----------------------------------------------------------------------------------------------
+/* ---- URIs and hosts
+ * ----------------------------------------------------------------------------------------
  */
 
 /* The value of a hexadecimal digit; 16: it is none. */
@@ -302,17 +329,20 @@ XG_FN u32 xg_http_fit(xg_batch b, u32 body, u32 code) {
   return XG_HTTP_NO_FIT;
 }
 
-/* Appends the bytes, each %XX and with `words` each %uXXXX as one; of a path "\" as "/", and several of those
- * as one. */
-XG_SELDOM void xg_http_decode(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, xg_http_span some, bool words,
-                              bool is_path) {
+#define XG_HTTP_BYTES_DECODED 1u /* each %XX is a byte */
+#define XG_HTTP_WORDS_DECODED 2u /* and each %uXXXX */
+#define XG_HTTP_IS_PATH 4u       /* "\" is "/", and several of those are one */
+#define XG_HTTP_LOWER_CASE 8u
+/* Appends the bytes, as `how` says. */
+XG_SELDOM void xg_http_decode(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, xg_http_span some, u32 how) {
   u32 before = 0u;
   u32 at = some.begin;
   while (at < some.end) {
     u32 byte = xg_http_byte(h.s, h.base, at);
     u32 size = 1u;
-    if (byte == 37u) {
-      bool is_word = words && some.end - at > 1u && (xg_http_byte(h.s, h.base, at + 1u) | 32u) == 117u;
+    if (byte == 37u && (how & XG_HTTP_BYTES_DECODED) != 0u) {
+      bool is_word = (how & XG_HTTP_WORDS_DECODED) != 0u && some.end - at > 1u &&
+                     (xg_http_byte(h.s, h.base, at + 1u) | 32u) == 117u;
       u32 digits = is_word ? 4u : 2u;
       u32 skip = is_word ? 2u : 1u;
       u32 value = 0u;
@@ -328,8 +358,9 @@ XG_SELDOM void xg_http_decode(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, xg_ht
       }
     }
     at += size;
-    if (is_path && byte == 92u) byte = 47u;
-    if (is_path && byte == 47u && before == 47u) continue;
+    if ((how & XG_HTTP_IS_PATH) != 0u && byte == 92u) byte = 47u;
+    if ((how & XG_HTTP_IS_PATH) != 0u && byte == 47u && before == 47u) continue;
+    if ((how & XG_HTTP_LOWER_CASE) != 0u) byte = xg_http_lower(byte);
     before = byte;
     xg_http_set(h.s, h.base, h.used, byte);
     h.used += 1u;
@@ -354,35 +385,31 @@ XG_SELDOM void xg_http_narrow(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, u32 a
     at += 1u;
     if (more != 0u) code = first & (0x3fu >> more);
     bool goes_on = true;
-    while (have < more && at < end && goes_on) {
+    while (have < more && at < end) {
       u32 byte = xg_http_byte(h.s, h.base, at);
-      u32 least = 0x80u;
-      u32 behind = 0xc0u;
-      if (have == 0u && first == 0xedu) behind = 0xa0u;
-      if (have == 0u && first == 0xf4u) behind = 0x90u;
-      goes_on = byte >= least && byte < behind;
+      u32 behind = have != 0u ? 0xc0u : first == 0xedu ? 0xa0u : first == 0xf4u ? 0x90u : 0xc0u;
+      goes_on = byte >= 0x80u && byte < behind;
       if (!goes_on) break;
       code = code << 6 | (byte & 0x3fu);
       have += 1u;
       at += 1u;
     }
-    bool is_cut = more != 0u && have < more;
-    if (is_cut && goes_on) continue; /* at the end */
-    u32 byte = is_cut || (more == 0u && first >= 0x80u) ? XG_HTTP_NO_FIT : xg_http_fit(b, h.body, code);
-    xg_http_set(h.s, h.base, to, byte);
+    bool is_cut = have < more;
+    if (is_cut && goes_on) break; /* at the end */
+    bool is_none = is_cut || (more == 0u && first >= 0x80u);
+    u32 byte = xg_http_fit(b, h.body, code);
+    xg_http_set(h.s, h.base, to, is_none ? XG_HTTP_NO_FIT : byte);
     to += 1u;
   }
   h.used = to;
 }
 
-/* Whether `bytes` bytes at `at` are there, and are "/", dots and "/", as far as they are so many. */
-XG_FN bool xg_http_has_dots(xg_http_head h, u32 at, u32 end, u32 slash, u32 dots) {
-  u32 size = slash + dots;
-  if (end - at < size) return false;
-  if (slash != 0u && xg_http_byte(h.s, h.base, at) != 47u) return false;
-  for (u32 i = slash; i < size; i++)
-    if (xg_http_byte(h.s, h.base, at + i) != 46u) return false;
-  return end - at == size || xg_http_byte(h.s, h.base, at + size) == 47u;
+/* How many dots, one or two, are all of a segment at `at`; 0: none are. */
+XG_FN u32 xg_http_dots(xg_http_head h, u32 at, u32 end) {
+  u32 dots = 0u;
+  while (dots < 3u && at + dots < end && xg_http_byte(h.s, h.base, at + dots) == 46u) dots += 1u;
+  if (dots == 3u) return 0u;
+  return at + dots == end || xg_http_byte(h.s, h.base, at + dots) == 47u ? dots : 0u;
 }
 
 /* Takes segments "." and ".." out, from `at` up to what is used. */
@@ -391,11 +418,8 @@ XG_SELDOM void xg_http_walk(XG_INOUT(xg_http_head) h, u32 at) {
   u32 to = at;
   u32 end = h.used;
   while (at < end) {
-    bool is_slash = xg_http_byte(h.s, h.base, at) == 47u;
-    u32 slash = is_slash ? 1u : 0u;
-    u32 dots = xg_http_has_dots(h, at, end, slash, 1u)   ? 1u
-               : xg_http_has_dots(h, at, end, slash, 2u) ? 2u
-                                                         : 0u;
+    u32 slash = xg_http_byte(h.s, h.base, at) == 47u ? 1u : 0u;
+    u32 dots = xg_http_dots(h, at + slash, end);
     if (dots == 0u) {
       do {
         xg_http_set(h.s, h.base, to, xg_http_byte(h.s, h.base, at));
@@ -404,13 +428,10 @@ XG_SELDOM void xg_http_walk(XG_INOUT(xg_http_head) h, u32 at) {
       } while (at < end && xg_http_byte(h.s, h.base, at) != 47u);
       continue;
     }
-    if (!is_slash) {
-      /* Its slash, too. */
-      at += dots + 1u;
-      if (at > end) at = end;
-      continue;
-    }
+    /* With the slash in front of it or, where there is none, behind it. */
     at += dots + 1u;
+    if (at > end) at = end;
+    if (slash == 0u) continue;
     /* Of the slash that is left at the end nothing is. */
     if (end - at == 1u) at = end;
     if (dots == 1u) continue;
@@ -423,148 +444,150 @@ XG_SELDOM void xg_http_walk(XG_INOUT(xg_http_head) h, u32 at) {
 struct xg_http_uri {
   xg_http_span authority;
   u32 has_authority;
-  xg_http_span path;
-  xg_http_span query; /* from "?" on, if there is one */
-  xg_http_span fragment;
+  u32 path; /* begins here */
+  u32 query;
+  u32 fragment;
+  u32 end;
 };
-XG_FN u32 xg_http_find_or(xg_http_head h, u32 from, u32 end, u32 one, u32 two, u32 three) {
-  u32 found = xg_http_find(h.s, h.base, from, end, one, two);
-  return xg_http_find(h.s, h.base, from, found, three, three);
-}
 XG_SELDOM xg_http_uri xg_http_read_uri(xg_http_head h, xg_http_span all) {
   xg_http_uri made;
-  u32 at = all.begin;
-  made.authority = xg_http_span_of(at, at);
+  made.authority = xg_http_span_of(all.begin, all.begin);
   made.has_authority = 0u;
-  if (at < all.end && xg_http_byte(h.s, h.base, at) != 47u) {
-    u32 colon = xg_http_find(h.s, h.base, at, all.end, 58u, 58u);
-    if (colon < all.end) {
-      at = colon + 1u;
-      if (all.end - at > 2u && (xg_http_load(h.s, h.base, at) & 0xffffu) == 0x2f2fu &&
-          xg_http_byte(h.s, h.base, at + 2u) != 47u) {
+  made.path = all.begin;
+  made.query = made.fragment = made.end = all.end;
+  bool may_be_scheme = all.begin < all.end && xg_http_byte(h.s, h.base, all.begin) != 47u;
+  bool in_authority = false;
+  for (u32 at = all.begin; at < all.end; at++) {
+    u32 byte = xg_http_byte(h.s, h.base, at);
+    if (may_be_scheme && byte == 58u) {
+      may_be_scheme = false;
+      made.path = at + 1u;
+      made.query = made.fragment = all.end;
+      if (all.end - at > 3u && (xg_http_load(h.s, h.base, at + 1u) & 0xffffu) == 0x2f2fu &&
+          xg_http_byte(h.s, h.base, at + 3u) != 47u) {
+        in_authority = true;
         made.has_authority = 1u;
-        made.authority = xg_http_span_of(at + 2u, xg_http_find_or(h, at + 2u, all.end, 63u, 47u, 35u));
-        at = made.authority.end;
+        made.authority = xg_http_span_of(at + 3u, all.end);
+        made.path = all.end;
+        at += 2u;
       }
+      continue;
     }
+    if (in_authority) {
+      if (byte != 63u && byte != 47u && byte != 35u) continue;
+      in_authority = false;
+      made.authority.end = made.path = at;
+    }
+    if (byte == 63u && made.query == all.end && made.fragment == all.end) made.query = at;
+    if (byte == 35u && made.fragment == all.end) made.fragment = at;
   }
-  made.path = xg_http_span_of(at, xg_http_find(h.s, h.base, at, all.end, 63u, 35u));
-  at = made.path.end;
-  made.query = xg_http_span_of(at, at);
-  if (at < all.end && xg_http_byte(h.s, h.base, at) == 63u)
-    made.query.end = xg_http_find(h.s, h.base, at, all.end, 35u, 35u);
-  made.fragment = xg_http_span_of(made.query.end, all.end);
+  if (made.query == all.end) made.query = made.fragment;
   return made;
 }
 
-/* Puts the URI as it is normalized. `raw`: where it stands. */
-XG_SELDOM void xg_http_normalize(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, xg_http_uri uri, u32 raw) {
-  if (!xg_http_fits(h, raw)) return;
-  u32 begin = h.used;
-  xg_http_decode(b, h, uri.path, true, true);
-  xg_http_narrow(b, h, begin);
-  xg_http_walk(h, begin);
-  for (u32 part = 0u; part < 2u; part++) {
-    xg_http_span some = uri.query;
-    if (part != 0u) some = uri.fragment;
-    if (some.begin == some.end) continue;
-    xg_http_append(h, part != 0u ? 35u : 63u, 1u);
-    xg_http_decode(b, h, xg_http_span_of(some.begin + 1u, some.end), part != 0u, false);
+/* Where the host stands in what a Host header says or, `in_uri`, in an authority. False: there is none. */
+XG_SELDOM bool xg_http_find_host(xg_http_head h, XG_INOUT(xg_http_span) some, bool in_uri) {
+  u32 begin = some.begin;
+  u32 end = some.end;
+  if (!in_uri) {
+    while (begin < end && xg_http_is_space(xg_http_byte(h.s, h.base, begin))) begin += 1u;
+    while (end > begin && xg_http_is_space(xg_http_byte(h.s, h.base, end - 1u))) end -= 1u;
+    if (begin == end) return false;
   }
-  xg_http_is(h, XG_HTTP_URI, begin, h.used);
-  h.used = begin + raw;
+  bool may_be_user = in_uri;
+  bool is_v6 = false;
+  u32 until = end;
+  u32 last = end;
+  for (u32 at = begin; at < end; at++) {
+    u32 byte = xg_http_byte(h.s, h.base, at);
+    if (may_be_user && byte == 64u) {
+      may_be_user = false;
+      begin = at + 1u;
+      until = end;
+      is_v6 = false;
+      continue;
+    }
+    if (at == begin && byte == 91u) is_v6 = true;
+    if (until == end && byte == (is_v6 ? 93u : 58u)) until = at;
+  }
+  last = until;
+  if (is_v6 && until == end && !in_uri) return false;
+  if (is_v6 && until < end) last = until + 1u;
+  while (!in_uri && !is_v6 && last > begin && xg_http_is_space(xg_http_byte(h.s, h.base, last - 1u)))
+    last -= 1u;
+  some = xg_http_span_of(begin, last);
+  return true;
 }
 
-/* ---- hosts -----------------------------------------------------------------------------------------------
- */
-
-/* Puts the host with a dot in front, in lower case, of what a Host header says or, `in_uri`, of an authority.
- */
-XG_SELDOM void xg_http_host(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, xg_http_span some, bool in_uri) {
-  u32 room = 1u + xg_http_bytes(some);
-  if (!xg_http_fits(h, room)) return;
-  if (in_uri) {
-    u32 at = xg_http_find(h.s, h.base, some.begin, some.end, 64u, 64u);
-    if (at < some.end) some.begin = at + 1u;
-  } else {
-    some.begin = xg_http_skip_spaces(h.s, h.base, some.begin, some.end);
-    while (some.end > some.begin && xg_http_is_space(xg_http_byte(h.s, h.base, some.end - 1u)))
-      some.end -= 1u;
-    if (some.begin == some.end) {
-      h.used += room;
-      return;
-    }
-  }
-  bool is_v6 = some.begin < some.end && xg_http_byte(h.s, h.base, some.begin) == 91u;
-  u32 until = is_v6 ? 93u : 58u;
-  u32 end = xg_http_find(h.s, h.base, some.begin, some.end, until, until);
-  if (is_v6 && end == some.end && !in_uri) {
-    h.used += room;
-    return;
-  }
-  if (is_v6 && end < some.end) end += 1u;
-  if (!in_uri && !is_v6)
-    while (end > some.begin && xg_http_is_space(xg_http_byte(h.s, h.base, end - 1u))) end -= 1u;
+/* Puts the URI as it is normalized, and the host with a dot in front, in lower case. `raw`: the URI; host:
+ * what it is taken from, where that is not the URI's authority. */
+XG_SELDOM void xg_http_spell(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, xg_http_span raw, u32 host) {
+  xg_http_uri uri = xg_http_read_uri(h, raw);
+  bool wants_uri = xg_http_wants(h, XG_HTTP_URI) && raw.begin != raw.end;
+  bool in_uri = uri.has_authority != 0u;
+  xg_http_span from = uri.authority;
+  if (!in_uri) from = xg_http_span_of(host & 0xffffu, (host & 0xffffu) + (host >> 16));
+  u32 rooms[2];
+  rooms[0] = xg_http_bytes(raw);
+  rooms[1] = 1u + xg_http_bytes(from);
   u32 begin = h.used;
-  xg_http_append(h, 46u, 1u);
-  if (in_uri)
-    xg_http_decode(b, h, xg_http_span_of(some.begin, end), true, false);
-  else
-    for (u32 at = some.begin; at < end; at++) {
-      xg_http_set(h.s, h.base, h.used, xg_http_byte(h.s, h.base, at));
-      h.used += 1u;
+  /* Path, query, fragment; host. */
+  for (u32 piece = 0u; piece < 4u; piece++) {
+    bool is_host = piece == 3u;
+    xg_http_span some = xg_http_span_of(uri.path, uri.query);
+    if (piece == 1u) some = xg_http_span_of(uri.query, uri.fragment);
+    if (piece == 2u) some = xg_http_span_of(uri.fragment, uri.end);
+    if (!is_host && (!wants_uri || (piece != 0u && some.begin == some.end))) continue;
+    if (piece == 0u && !xg_http_fits(h, rooms[0])) wants_uri = false;
+    if (!is_host && !wants_uri) continue;
+    if (is_host) {
+      begin = h.used;
+      if (!xg_http_wants(h, XG_HTTP_HOST) || (!in_uri && host == XG_HTTP_ABSENT)) return;
+      if (!xg_http_fits(h, rooms[1])) return;
+      if (!xg_http_find_host(h, from, in_uri)) {
+        h.used = begin + rooms[1];
+        return;
+      }
+      some = from;
     }
-  u32 to = h.used;
-  while (in_uri && to > begin + 1u && xg_http_byte(h.s, h.base, to - 1u) == 46u) to -= 1u;
-  for (u32 at = begin + 1u; at < to; at++)
-    xg_http_set(h.s, h.base, at, xg_http_lower(xg_http_byte(h.s, h.base, at)));
-  xg_http_is(h, XG_HTTP_HOST, begin + 1u, to);
-  h.used = begin + room;
+    u32 how = XG_HTTP_BYTES_DECODED | XG_HTTP_WORDS_DECODED;
+    if (piece == 0u) how |= XG_HTTP_IS_PATH;
+    if (piece == 1u) how = XG_HTTP_BYTES_DECODED;
+    if (is_host) how = XG_HTTP_LOWER_CASE | (in_uri ? how : 0u);
+    if (piece != 0u) xg_http_append(h, is_host ? 46u : piece == 1u ? 63u : 35u, 1u);
+    if (!is_host && piece != 0u) some.begin += 1u;
+    xg_http_decode(b, h, some, how);
+    if (piece == 0u) {
+      xg_http_narrow(b, h, begin);
+      xg_http_walk(h, begin);
+    }
+    if (!is_host) {
+      xg_http_is(h, XG_HTTP_URI, begin, h.used);
+      if (piece == 2u || (piece == 1u && uri.fragment == uri.end) || (piece == 0u && uri.query == uri.end))
+        h.used = begin + rooms[0];
+    } else {
+      u32 to = h.used;
+      while (in_uri && to > begin + 1u && xg_http_byte(h.s, h.base, to - 1u) == 46u) to -= 1u;
+      xg_http_is(h, XG_HTTP_HOST, begin + 1u, to);
+      h.used = begin + rooms[1];
+    }
+  }
 }
 
 /* ---- headers ---------------------------------------------------------------------------------------------
  */
 
-/* Bytes of all values of the n-th line's name. */
-XG_FN u32 xg_http_value_bytes(xg_http_head h, u32 n) {
-  u32 line = xg_http_line_at(h, n);
-  u32 bytes = h.s.v[line + 1u] >> 16;
-  u32 says = h.s.v[line + 3u];
-  if ((says & XG_HTTP_LINE_MORE) == 0u ||
-      XG_HTTP_LINE_NAMED(says) == XG_HTTP_CONTENT_LENGTH - XG_HTTP_RAW_HOST + 1u)
-    return bytes;
-  for (u32 i = n + 1u; i < h.lines; i++) {
-    u32 other = xg_http_line_at(h, i);
-    if (h.s.v[other + 2u] == h.s.v[line + 2u] && xg_http_same(h, h.s.v[other], h.s.v[line]))
-      bytes += 2u + (h.s.v[other + 1u] >> 16);
-  }
-  return bytes;
-}
-/* Appends them. */
-XG_SELDOM void xg_http_append_value(XG_INOUT(xg_http_head) h, u32 n) {
-  u32 line = xg_http_line_at(h, n);
-  u32 says = h.s.v[line + 3u];
-  xg_http_append_span(h, h.s.v[line + 1u]);
-  if ((says & XG_HTTP_LINE_MORE) == 0u ||
-      XG_HTTP_LINE_NAMED(says) == XG_HTTP_CONTENT_LENGTH - XG_HTTP_RAW_HOST + 1u)
-    return;
-  for (u32 i = n + 1u; i < h.lines; i++) {
-    u32 other = xg_http_line_at(h, i);
-    if (h.s.v[other + 2u] != h.s.v[line + 2u] || !xg_http_same(h, h.s.v[other], h.s.v[line])) continue;
-    xg_http_append(h, 0x202cu, 2u);
-    xg_http_append_span(h, h.s.v[other + 1u]);
-  }
-}
-
 /* The first number that stands in the bytes; 0 where there is none, or one that is too large. */
 XG_FN u32 xg_http_number(xg_http_head h, u32 span) {
   u32 at = span & 0xffffu;
   u32 end = at + (span >> 16);
-  while (at < end && xg_http_byte(h.s, h.base, at) - 48u >= 10u) at += 1u;
   u32 value = 0u;
+  bool has_begun = false;
   for (; at < end; at++) {
     u32 digit = xg_http_byte(h.s, h.base, at) - 48u;
-    if (digit >= 10u) break;
+    if (digit >= 10u && has_begun) break;
+    if (digit >= 10u) continue;
+    has_begun = true;
     if (value > (XG_HTTP_MOST_BODY - digit) / 10u) return 0u;
     value = value * 10u + digit;
   }
@@ -572,122 +595,116 @@ XG_FN u32 xg_http_number(xg_http_head h, u32 span) {
 }
 
 /* Whether "chunked" stands in them. */
-XG_FN bool xg_http_is_chunked(xg_http_head h, u32 n) {
-  u32 line = xg_http_line_at(h, n);
-  for (u32 i = n; i < h.lines; i++) {
-    u32 other = xg_http_line_at(h, i);
-    if (i != n && (h.s.v[other + 2u] != h.s.v[line + 2u] || !xg_http_same(h, h.s.v[other], h.s.v[line])))
-      continue;
-    u32 at = h.s.v[other + 1u] & 0xffffu;
-    u32 end = at + (h.s.v[other + 1u] >> 16);
-    for (; end - at >= 7u; at++)
-      if (xg_lower32(xg_http_load(h.s, h.base, at)) == 0x6e756863u &&
-          (xg_lower32(xg_http_load(h.s, h.base, at + 4u)) & 0xffffffu) == 0x64656bu)
-        return true;
-  }
+XG_FN bool xg_http_is_chunked(xg_http_head h, u32 span) {
+  u32 at = span & 0xffffu;
+  u32 end = at + (span >> 16);
+  for (; end - at >= 7u; at++)
+    if (xg_lower32(xg_http_load(h.s, h.base, at)) == 0x6e756863u &&
+        (xg_lower32(xg_http_load(h.s, h.base, at + 4u)) & 0xffffffu) == 0x64656bu)
+      return true;
   return false;
 }
 
-/* Puts all lines' names, or all lines but cookies, as they are asked for. */
-XG_SELDOM void xg_http_all_lines(XG_INOUT(xg_http_head) h, bool names) {
-  u32 bytes = names ? 4u : 0u;
-  u32 count = 0u;
-  for (u32 pass = 0u; pass < 2u; pass++) {
-    u32 begin = h.used;
-    if (pass != 0u && names) xg_http_append(h, 0x0a0du, 2u);
-    for (u32 n = 0u; n < h.lines; n++) {
-      u32 line = xg_http_line_at(h, n);
-      u32 says = h.s.v[line + 3u];
-      bool is_cookie = XG_HTTP_LINE_NAMED(says) == XG_HTTP_COOKIE - XG_HTTP_RAW_HOST + 1u;
-      if ((says & XG_HTTP_LINE_AGAIN) != 0u || (!names && is_cookie)) continue;
-      if (pass == 0u) {
-        count += 1u;
-        bytes += (h.s.v[line] >> 16) + 2u + (names ? 0u : 2u + xg_http_value_bytes(h, n));
-        continue;
-      }
-      xg_http_append_span(h, h.s.v[line]);
-      if (!names) {
-        xg_http_append(h, 0x203au, 2u);
-        xg_http_append_value(h, n);
-      }
-      xg_http_append(h, 0x0a0du, 2u);
-    }
-    if (pass == 0u && (count == 0u || !xg_http_fits(h, bytes))) return;
-    if (pass == 0u) continue;
-    if (names) xg_http_append(h, 0x0a0du, 2u);
-    xg_http_is(h, names ? XG_HTTP_HEADER_NAMES : XG_HTTP_HEADER, begin, h.used);
-  }
-}
-
-/* The values of headers that have a part. */
-XG_SELDOM void xg_http_values(XG_INOUT(xg_http_head) h) {
+/* The values of headers that have a part, as long as one line has them; and what they say of the body.
+ * Returns a bit for each part that several lines have. */
+XG_SELDOM u32 xg_http_values(XG_INOUT(xg_http_head) h) {
+  u32 several = 0u;
   for (u32 n = 0u; n < h.lines; n++) {
     u32 line = xg_http_line_at(h, n);
     u32 says = h.s.v[line + 3u];
     u32 named = XG_HTTP_LINE_NAMED(says);
-    if (named == 0u) continue;
-    named -= 1u;
     u32 span = h.s.v[line + 1u];
-    if (named == XG_HTTP_TRANSFER_ENCODING) {
-      if (xg_http_is_chunked(h, n)) h.is_chunked = 1u;
-      continue;
-    }
+    if (named == XG_HTTP_TRANSFER_ENCODING && xg_http_is_chunked(h, span)) h.is_chunked = 1u;
+    if (named >= XG_HTTP_TRANSFER_ENCODING || XG_HTTP_LINE_FIRST(says) != n) continue;
     u32 part = XG_HTTP_RAW_HOST + named;
     if (part == XG_HTTP_CONTENT_LENGTH) h.body_bytes = xg_http_number(h, span);
-    bool asked = xg_http_wants(h, part) || (part == XG_HTTP_RAW_HOST && xg_http_wants(h, XG_HTTP_HOST));
-    if (!asked) continue;
-    u32 begin = span & 0xffffu;
-    u32 end = begin + (span >> 16);
-    if ((says & XG_HTTP_LINE_MORE) != 0u && part != XG_HTTP_CONTENT_LENGTH) {
-      if (!xg_http_fits(h, xg_http_value_bytes(h, n))) continue;
-      begin = h.used;
-      xg_http_append_value(h, n);
-      end = h.used;
-    }
-    xg_http_is(h, part, begin, end);
+    if ((says & XG_HTTP_LINE_MORE) != 0u && part != XG_HTTP_CONTENT_LENGTH) several |= 1u << part;
+    h.s.v[h.room + XG_HTTP_PARTS + part] = span;
   }
+  return several;
 }
 
-/* Reads the head that stands in the words from `from` on, from byte `at` up to `end`. `h` says which words
- * have room, and what is asked for. */
-XG_SELDOM void xg_http_read(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, u32 from, u32 at, u32 end) {
-  h.used = h.over = h.lines = h.is_connect = h.is_chunked = h.body_bytes = 0u;
+/* Puts a part that many lines make: the values of one name, all headers but cookies, or all names. */
+XG_SELDOM void xg_http_gather(XG_INOUT(xg_http_head) h, u32 part) {
+  bool all = part == XG_HTTP_HEADER;
+  bool names = part == XG_HTTP_HEADER_NAMES;
+  u32 begin = h.used;
+  u32 bytes = names ? 4u : 0u;
+  u32 count = 0u;
+  /* First how many bytes there are. */
+  for (u32 pass = 0u; pass < 2u; pass++) {
+    if (pass != 0u && names) xg_http_append(h, 0x0a0du, 2u);
+    for (u32 n = 0u; n < h.lines; n++) {
+      u32 says = h.s.v[xg_http_line_at(h, n) + 3u];
+      u32 named = XG_HTTP_LINE_NAMED(says);
+      if (XG_HTTP_LINE_FIRST(says) != n || (all && named == XG_HTTP_COOKIE - XG_HTTP_RAW_HOST)) continue;
+      if (!all && !names && named != part - XG_HTTP_RAW_HOST) continue;
+      count += 1u;
+      bool once =
+          (says & XG_HTTP_LINE_MORE) == 0u || names || named == XG_HTTP_CONTENT_LENGTH - XG_HTTP_RAW_HOST;
+      /* The name; its value; and those of other lines of this name. */
+      u32 m = n;
+      u32 word = all || names ? 0u : 1u;
+      for (;;) {
+        u32 line = xg_http_line_at(h, m);
+        u32 span = h.s.v[line + word];
+        u32 front = word == 0u || (m == n && !all) ? 0u : m == n ? 0x203au : 0x202cu;
+        if (pass == 0u) {
+          bytes += (span >> 16) + (front != 0u ? 2u : 0u);
+        } else {
+          if (front != 0u) xg_http_append(h, front, 2u);
+          xg_http_copy(h.s, h.base, h.used, h.base, span & 0xffffu, span >> 16);
+          h.used += span >> 16;
+        }
+        if (names) break;
+        if (word != 0u) {
+          if (once) break;
+          do {
+            m += 1u;
+          } while (m < h.lines && XG_HTTP_LINE_FIRST(h.s.v[xg_http_line_at(h, m) + 3u]) != n);
+          if (m == h.lines) break;
+        }
+        word = 1u;
+      }
+      if (!all && !names) continue;
+      bytes += 2u;
+      if (pass != 0u) xg_http_append(h, 0x0a0du, 2u);
+    }
+    if (pass == 0u && (count == 0u || !xg_http_fits(h, bytes))) return;
+  }
+  if (names) xg_http_append(h, 0x0a0du, 2u);
+  xg_http_is(h, part, begin, h.used);
+}
+
+/* Reads the head that stands in the words from `from` on, from byte `at` up to `end`; line: its first one.
+ * `h` says which words have room, and what is asked for. */
+XG_SELDOM void xg_http_read(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, u32 from, xg_http_line line,
+                            u32 end) {
   for (u32 i = 0u; i < XG_HTTP_COUNT; i++) h.s.v[h.room + XG_HTTP_PARTS + i] = XG_HTTP_ABSENT;
-  u32 behind = xg_http_find(h.s, from, at, end, XG_HTTP_LF, XG_HTTP_LF) + 1u;
-  u32 to = xg_http_line_end(h.s, from, at, behind);
-  xg_http_copy(h.s, h.base, 0u, from, at, to - at);
-  h.used = to - at;
-  xg_http_line line = xg_http_read_line(h.s, h.base, 0u, h.used);
-  xg_http_is(h, XG_HTTP_REQUEST_LINE, 0u, h.used);
-  xg_http_is(h, XG_HTTP_METHOD, line.method.begin, line.method.end);
-  if (line.uri.begin != line.uri.end) xg_http_is(h, XG_HTTP_RAW_URI, line.uri.begin, line.uri.end);
-  if (line.protocol.begin != line.protocol.end)
-    xg_http_is(h, XG_HTTP_PROTOCOL, line.protocol.begin, line.protocol.end);
-  h.is_connect =
-      xg_http_bytes(line.method) == 7u &&
-              xg_lower32(xg_http_load(h.s, h.base, line.method.begin)) == 0x6e6e6f63u &&
-              (xg_lower32(xg_http_load(h.s, h.base, line.method.begin + 4u)) & 0xffffffu) == 0x746365u
-          ? 1u
-          : 0u;
+  u32 at = line.all.begin;
   /* Up to the empty line. */
   u32 last = end;
-  if (behind < end)
-    last = end - (end - behind >= 2u && xg_http_byte(h.s, from, end - 2u) == XG_HTTP_CR ? 2u : 1u);
-  if (behind < end && last < behind) last = behind;
-  xg_http_unfold(b, h, from, behind, last);
-  xg_http_values(h);
-  xg_http_uri uri = xg_http_read_uri(h, line.uri);
-  if (xg_http_wants(h, XG_HTTP_URI) && line.uri.begin != line.uri.end)
-    xg_http_normalize(b, h, uri, xg_http_bytes(line.uri));
-  if (xg_http_wants(h, XG_HTTP_HOST)) {
-    u32 host = h.s.v[h.room + XG_HTTP_PARTS + XG_HTTP_RAW_HOST];
-    if (uri.has_authority != 0u)
-      xg_http_host(b, h, uri.authority, true);
-    else if (host != XG_HTTP_ABSENT)
-      xg_http_host(b, h, xg_http_span_of(host & 0xffffu, (host & 0xffffu) + (host >> 16)), false);
+  if (line.behind < end) last -= 1u;
+  if (line.behind < last && xg_http_byte(h.s, from, last - 1u) == XG_HTTP_CR) last -= 1u;
+  xg_http_unfold(b, h, from, at, last);
+  xg_http_is(h, XG_HTTP_REQUEST_LINE, 0u, xg_http_bytes(line.all));
+  xg_http_is(h, XG_HTTP_METHOD, line.method.begin - at, line.method.end - at);
+  xg_http_span uri = xg_http_span_of(line.uri.begin - at, line.uri.end - at);
+  if (uri.begin != uri.end) xg_http_is(h, XG_HTTP_RAW_URI, uri.begin, uri.end);
+  if (line.protocol.begin != line.protocol.end)
+    xg_http_is(h, XG_HTTP_PROTOCOL, line.protocol.begin - at, line.protocol.end - at);
+  u32 begins = xg_lower32(xg_http_load(h.s, h.base, line.method.begin - at));
+  u32 goes_on = xg_lower32(xg_http_load(h.s, h.base, line.method.begin - at + 4u)) & 0xffffffu;
+  if (xg_http_bytes(line.method) == 7u && begins == 0x6e6e6f63u && goes_on == 0x746365u) h.is_connect = 1u;
+  u32 several = xg_http_values(h);
+  u32 made = h.wants & (several | 1u << XG_HTTP_HEADER | 1u << XG_HTTP_HEADER_NAMES);
+  if (xg_http_wants(h, XG_HTTP_HOST)) made |= several & (1u << XG_HTTP_RAW_HOST);
+  while (made != 0u) {
+    u32 part = XG_LOWEST_BIT(made);
+    made &= made - 1u;
+    xg_http_gather(h, part);
   }
-  if (xg_http_wants(h, XG_HTTP_HEADER)) xg_http_all_lines(h, false);
-  if (xg_http_wants(h, XG_HTTP_HEADER_NAMES)) xg_http_all_lines(h, true);
+  xg_http_spell(b, h, uri, h.s.v[h.room + XG_HTTP_PARTS + XG_HTTP_RAW_HOST]);
 }
 
 #endif

@@ -350,13 +350,12 @@
 #define XG_HTTP_WORDS(window) (XG_HTTP_BYTES(XG_HTTP_MOST_LINES) + 3u * ((window) / 4u) + 2u)
 #define XG_HTTP_MOST_LINES 100u /* signatures::kMostHttpLines */
 #define XG_HTTP_ABSENT 0xffffffffu
-/* A line: the name's first byte | bytes << 16; the value's; a hash of the name; XG_HTTP_LINE_*. */
+/* A line: the name's first byte | bytes << 16; the value's; a hash of the name; and which line is the first
+ * of its name, whether there is another one, and where the name is among XG_STREAMS_HTTP_NAMED. */
 #define XG_HTTP_LINE 4u
-#define XG_HTTP_LINE_AGAIN 1u /* another one of this name is in front of it */
-#define XG_HTTP_LINE_MORE 2u  /* or behind it */
-#define XG_HTTP_LINE_NAMED(word)                                             \
-  ((word) >> 8) /* 1 + its place among XG_STREAMS_HTTP_NAMED, 0: it has none \
-                 */
+#define XG_HTTP_LINE_FIRST(word) ((word)&0xffu)
+#define XG_HTTP_LINE_NAMED(word) (((word) >> 8) & 0xffu) /* XG_HTTP_NAMED: nowhere */
+#define XG_HTTP_LINE_MORE 0x10000u
 
 #define XG_STREAM_RECORD(window, http) \
   (XG_STREAM_HEAD + 2u * XG_SIDE_WORDS(window) + ((http) != 0u ? XG_HTTP_WORDS(window) : 0u))
