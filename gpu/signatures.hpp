@@ -419,11 +419,11 @@ struct Hello {
 // personality IDS.
 //
 // The side is HTTP if its first line that is not empty begins a request: its first word, behind spaces, is
-// one of kHttpMethods, in whatever case, or its third one begins with HTTP/. A side that begins with
-// something else is none, and of it nothing is read. A request's head is its line and those behind it up to
-// the first that is empty; where its line names no protocol (HTTP/0.9), that line alone. It is looked at with
-// the packet by which the stream comes to be whole up to the head's last byte. Behind it comes its body, of
-// as many bytes as Content-Length says, or in chunks if Transfer-Encoding names them; and then the next
+// one of kHttpMethods, in whatever case, or its second or third one begins with HTTP/. A side that begins
+// with something else is none, and of it nothing is read. A request's head is its line and those behind it up
+// to the first that is empty; where its line names no protocol (HTTP/0.9), that line alone. It is looked at
+// with the packet by which the stream comes to be whole up to the head's last byte. Behind it comes its body,
+// of as many bytes as Content-Length says, or in chunks if Transfer-Encoding names them; and then the next
 // request. There each line that begins none is passed over. Behind a CONNECT, what comes is judged like a
 // side's first line.
 //

@@ -187,8 +187,9 @@ class Bench {
     }
   }
 
-  // The same patterns in what connections say: `flows` of them, packets in turn.
-  void measure_streams(const Traffic& traffic, u32 size, const Rules& rules, u32 flows) {
+  // The same patterns in what connections say: `flows` of them, packets in turn; with `requests` in the
+  // headers of the requests by HTTP there.
+  void measure_streams(const Traffic& traffic, u32 size, const Rules& rules, u32 flows, bool requests) {
     frames_.fill(make_payloads(traffic, rules.patterns, *rules.search, different(),
                                PayloadFrames::payload_bytes(size, true)),
                  true, 80);
@@ -198,27 +199,33 @@ class Bench {
     for (auto& one : signatures) {
       one.where = gpu::signatures::Where::stream;
       one.header.protocols = std::bitset<256>().set(6);
+      if (!requests) continue;
+      one.http = gpu::signatures::Http{
+          {{false, {}, {}, std::exchange(one.payload, {}), gpu::signatures::HttpPart::header}}};
+      one.fast_pattern->buffer = 1;
     }
     stage.rules.signatures =
         std::make_shared<const std::vector<gpu::signatures::Signature>>(std::move(signatures));
     stage.inspect.midstream = true;
     stage.inspect.depth = gpu::kMostDepth;
+    stage.inspect.http = requests;
     for (const std::string& device : settings_.devices) {
       const u32 of_device = flows_of(device, flows);
       if (of_device == 0) continue;
       // As much room again as a third of them need. In two blocks of a text with hits stand fewer patterns
       // than may.
       stage.streams = of_device + of_device / 3;
-      stage.inspect.window = of_device > 500'000 ? 512 : 1024;
+      stage.inspect.window = requests ? 2048 : of_device > 500'000 ? 512 : 1024;
       const auto pipelines = gpu::Pipelines::compile({{"main", {stage}}});
       if (!pipelines) throw std::runtime_error(pipelines.error());
       // One flow's packets are one thread's.
       const auto batches = of_device == 1 ? std::vector<u32>{settings_.batches.front()} : batches_of(device);
       for (const u32 batch : batches)
-        stream(fmt::format("{} in {}, {} B, {} patterns, batches of {}", traffic.name(),
+        stream(fmt::format("{}{} in {}, {} B, {} patterns, batches of {}", traffic.name(),
+                           requests ? " in requests" : "",
                            of_device == 1 ? "one stream" : fmt::format("{} streams", of_device), size,
                            rules.patterns.size(), batch),
-               device, *pipelines, batch, of_device, right);
+               device, *pipelines, batch, of_device, requests ? nullptr : &right);
     }
   }
 
@@ -229,11 +236,11 @@ class Bench {
     return flows == settings_.flows.front() ? std::min(flows, frames_of(device)) : 0;
   }
 
-  // Each flow's first segment has the alerts of its payload. Behind it, a rule that has held for a stream's
-  // text is not told again: of these the verdicts alone are checked.
+  // Each flow's first segment has the alerts of its payload, `right`; nullptr: it has others. Behind it, a
+  // rule that has held for a stream's text is not told again: of these the verdicts alone are checked.
   void stream(const std::string& name, const std::string& device,
               const std::shared_ptr<const gpu::Pipelines>& pipelines, u32 batch, u32 flows,
-              const Answers& right) {
+              const Answers* right) {
     const u32 depth = std::clamp(frames_of(device) / batch, 1u, kMostDepth);
     auto queue =
         DeviceQueue::open(device, frames_.region(batch * depth), gpu::Frames::automatic, batch, depth);
@@ -251,10 +258,12 @@ class Bench {
     // What a flow's first packet is to say: in turn, the frames' own.
     const u32 frames = batch * depth;
     std::vector<u32> passes(frames, u32{XG_PASS});
-    auto first = repeated(right.alerts);
-    first.resize(std::min(frames, flows));
-    (*queue)->expect(passes, first);
-    if (right.limits == 0) (*queue)->check(row.problem);
+    if (right != nullptr) {
+      auto first = repeated(right->alerts);
+      first.resize(std::min(frames, flows));
+      (*queue)->expect(passes, first);
+    }
+    if (right != nullptr && right->limits == 0) (*queue)->check(row.problem);
     (*queue)->expect(passes);
     for (int i = -1; i < settings_.repeats && row.problem.empty(); ++i) {
       const Rate measured = (*queue)->run(settings_.seconds);
@@ -506,7 +515,8 @@ int run(const Settings& settings) {
     if (count != settings.patterns.front() || !wanted(settings, "streams")) continue;
     for (const Hits hits : {Hits::none, Hits::real})
       for (const u32 flows : settings.flows)
-        bench.measure_streams({Like::http, hits}, settings.sizes.back(), rules, flows);
+        for (const bool requests : {false, true})
+          bench.measure_streams({Like::http, hits}, settings.sizes.back(), rules, flows, requests);
   }
   fmt::print(
       "{} different packets in chunks of {} bytes, in no order; each pattern is a rule for any packet; Gb/s "

@@ -319,7 +319,7 @@ bool begins_request(std::string_view line) {
     for (char& c : made) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
     return made;
   };
-  return (read.protocol && names_http(*read.protocol)) ||
+  return (read.protocol && names_http(*read.protocol)) || (read.uri && names_http(*read.uri)) ||
          std::find(std::begin(sig::kHttpMethods), std::end(sig::kHttpMethods), upper()) !=
              std::end(sig::kHttpMethods);
 }

@@ -199,6 +199,26 @@ TEST_P(Requests, HeadsThatAreTooLongAreTooMuch) {
       << "2 KB of lines, of headers, and of names";
 }
 
+// Who asks for much with one packet has it dropped, and not the device at work.
+TEST_P(Requests, ManyInAPacketAreTooMuch) {
+  const auto many = [](u32 count) {
+    std::string text;
+    while (count-- != 0) text += "GET a\n";
+    return text;
+  };
+  const u32 most = gpu::kMostSoftwareWork / gpu::kHttpWork;
+  Wire wire(64);
+  wire.open();
+  const u32 fine = wire.send(Wire::client, 0, many(most));
+  wire.open(1001);
+  const u32 too_many = wire.send(Wire::client, 0, many(most + 1), kAck, 0, 1001);
+  decide(wire, of({asks(HttpPart::uri, "evil")}));
+  if (answers_.empty()) return;
+  EXPECT_FALSE(dropped(fine));
+  EXPECT_TRUE(dropped(too_many));
+  EXPECT_EQ(number(too_many), 2u);
+}
+
 TEST_P(Requests, ARuleThatDropsDropsTheConnection) {
   Wire wire(64);
   wire.open();

@@ -289,6 +289,58 @@ TEST_P(StreamSignaturesOnTheWire, ServersNamesAreReadOutOfHellos) {
   expect_conserved(attached_->pins());
 }
 
+// Written as nobody would who did not want to be overlooked, and cut in the middle of that.
+TEST_P(StreamSignaturesOnTheWire, RequestsAreReadPartByPart) {
+  write_policy(
+      "drop http any any -> any any (flow:to_server; http.uri; content:\"/etc/passwd\"; http.host; "
+      "content:\"shop.example\"; sid:1;)\n"
+      "alert http any any -> any any (http.user_agent; content:\"scanner\"; nocase; sid:2;)\n",
+      R"(, "streams": 64)");
+  attach_by_file();
+  const Client bad(*this, 30001), elsewhere(*this, 30002), scans(*this, 30003), body(*this, 30004);
+  const std::string first = "GET /img/..//%65tc\\.%2fpass%",
+                    second = "77d HTTP/1.1\r\nHost: Shop.EXAMPLE:80\r\n", third = "\r\n";
+  EXPECT_EQ(bad.begins(), "pass");
+  std::uint32_t at = 0;
+  for (const auto& [part, fate] : {std::pair{first, "pass"}, {second, "pass"}, {third, "drop"}}) {
+    EXPECT_EQ(bad.says(at, part), fate) << part;
+    at += static_cast<std::uint32_t>(part.size());
+  }
+  EXPECT_EQ(bad.says(at, "GET / HTTP/1.1\r\n\r\n"), "drop") << "of the same connection";
+  EXPECT_EQ(elsewhere.begins(), "pass");
+  EXPECT_EQ(elsewhere.says(0, "GET /etc/passwd HTTP/1.1\r\nHost: other.example\r\n\r\n"), "pass");
+  EXPECT_EQ(body.begins(), "pass");
+  EXPECT_EQ(body.says(0, "POST / HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 58\r\n\r\n"), "pass");
+  EXPECT_EQ(body.says(63, "GET /etc/passwd HTTP/1.1\r\nHost: shop.example\r\n\r\n"), "pass") << "no request";
+  EXPECT_EQ(scans.begins(), "pass");
+  EXPECT_EQ(scans.says(0, "GET / HTTP/1.1\r\nUser-Agent: A Scanner\r\n\r\n"), "pass");
+  ASSERT_TRUE(has_drops(2));
+  EXPECT_EQ(drops(), (Drops{"rule 1:1", "dropped"}));
+  ASSERT_TRUE(has_alerts(2));
+  EXPECT_EQ(alerts(), (Ports{30001, 30003}));
+  expect_conserved(attached_->pins());
+}
+
+// Whose memory it would take can leave it out; then the rule is named.
+TEST_P(StreamSignaturesOnTheWire, WithoutHttpTheRuleIsNamedAndDropsNothing) {
+  write_policy("drop http any any -> any any (http.uri; content:\"evil\"; sid:1;)\n",
+               R"(, "streams": 64, "inspect": {"http": false})");
+  const Outcome checked = product(*host_, {"policy", "check", path("policy.json")});
+  EXPECT_EQ(checked.status, 0);
+  EXPECT_NE((checked.out + checked.err).find("http.uri"), std::string::npos) << checked.out << checked.err;
+  attach_by_file();
+  const Client client(*this, 30001);
+  EXPECT_EQ(client.begins(), "pass");
+  EXPECT_EQ(client.says(0, "GET /evil HTTP/1.1\r\n\r\n"), "pass");
+  // With it the same rule drops.
+  write_policy("drop http any any -> any any (http.uri; content:\"evil\"; sid:1;)\n", R"(, "streams": 64)");
+  ASSERT_EQ(apply().status, 0);
+  const Client later(*this, 30002);
+  EXPECT_EQ(later.begins(), "pass");
+  EXPECT_EQ(later.says(0, "GET /evil HTTP/1.1\r\n\r\n"), "drop");
+  expect_conserved(attached_->pins());
+}
+
 TEST_P(StreamSignaturesOnTheWire, ARuleAlertsOnceOfAText) {
   write_policy(kAlert, R"(, "streams": 64)");
   attach_by_file();

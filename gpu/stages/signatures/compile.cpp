@@ -32,9 +32,9 @@ static_assert(2 * kMostWindow < 1u << 16 && XG_SIDE_MOST_PIECES == kMostGaps &&
 static_assert(XG_STREAM_MOST_NAME == sig::kMostServerName &&
               XG_STREAM_NAME + (1 + XG_STREAM_MOST_NAME + 3) / 4 + 1 <= XG_STREAM_HTTP_SEEN &&
               XG_STREAM_HTTP_LINES < XG_STREAM_HEAD);
-static_assert(XG_HTTP_COUNT == sig::kHttpParts && XG_HTTP_MOST_LINES == sig::kMostHttpLines &&
-              XG_HTTP_METHODS == std::size(sig::kHttpMethods) && XG_HTTP_NO_FIT == kNoFit &&
-              3 * kMostWindow < 1u << 16);
+static_assert(XG_HTTP_WORK == kHttpWork && XG_HTTP_COUNT == sig::kHttpParts &&
+              XG_HTTP_MOST_LINES == sig::kMostHttpLines && XG_HTTP_METHODS == std::size(sig::kHttpMethods) &&
+              XG_HTTP_NO_FIT == kNoFit && 3 * kMostWindow < 1u << 16);
 static_assert(XG_HTTP_HOST == u32(sig::HttpPart::host) && XG_HTTP_RAW_HOST == u32(sig::HttpPart::raw_host) &&
               XG_HTTP_COOKIE == u32(sig::HttpPart::cookie) &&
               XG_HTTP_CONTENT_LENGTH == u32(sig::HttpPart::content_length) &&

@@ -161,10 +161,13 @@ XG_SELDOM u32 xg_http_which(XG_IN(xg_batch) b, u32 words, u32 count, xg_state s,
 
 /* Whether a line begins a request. */
 XG_FN bool xg_http_begins(XG_IN(xg_batch) b, u32 body, xg_state s, u32 base, xg_http_line line) {
-  if (xg_http_bytes(line.protocol) >= 5u &&
-      xg_lower32(xg_http_load(s, base, line.protocol.begin)) == 0x70747468u &&
-      xg_http_byte(s, base, line.protocol.begin + 4u) == 47u)
-    return true;
+  for (u32 i = 0u; i < 2u; i++) {
+    xg_http_span word = line.protocol;
+    if (i != 0u) word = line.uri;
+    if (xg_http_bytes(word) >= 5u && xg_lower32(xg_http_load(s, base, word.begin)) == 0x70747468u &&
+        xg_http_byte(s, base, word.begin + 4u) == 47u)
+      return true;
+  }
   u32 methods = b.image.v[body + XG_STREAMS_HTTP_NAMED] + XG_HTTP_NAMED * XG_HTTP_WORD;
   return xg_http_which(b, methods, XG_HTTP_METHODS, s, base, line.method) < XG_HTTP_METHODS;
 }

@@ -394,6 +394,7 @@
 #define XG_HTTP_IS_TRAILER 8u    /* headers behind the last chunk */
 #define XG_HTTP_IS_NONE 9u       /* what is no HTTP */
 #define XG_HTTP_MOST_BODY 0x7fffffffu
+#define XG_HTTP_WORK 32u /* kHttpWork */
 
 /* What comes of a packet: the number of an outcome, and XG_STREAM_FIRES where rules fire with it, or
  * XG_STREAM_PASSES. */

@@ -229,6 +229,8 @@ XG_FN bool xg_stream_next_look(xg_batch b, xg_stream a, XG_INOUT(xg_stream_packe
   do {
     if (l.part == XG_HTTP_COUNT) {
       if (!xg_http_next(b, a, k.record, l.bytes, k.over)) return false;
+      k.work += XG_HTTP_WORK;
+      if (k.work > b.image.v[a.rules + XG_SIGNATURES_WORK]) k.over = 1u;
       l.part = 0u;
     } else {
       l.part += 1u;

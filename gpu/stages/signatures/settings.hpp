@@ -77,7 +77,8 @@ namespace xdpgpu::gpu {
 // windows. In it stand the head's lines without their ends, those that go on with those in front of them; and
 // of what is asked for: the URI, of as many bytes as raw_uri has; host, one byte and as many as the URI's
 // authority or the Host header's value has; each header's value that several lines have, that of Host also
-// where host is asked for; header; and header_names. A head for which that is too little is `limit`.
+// where host is asked for; header; and header_names. A head for which that is too little is `limit`. Each
+// that is read costs kHttpWork.
 //
 // A rule that drops has all of the connection's packets dropped from then on; one that passes has nothing
 // more asked of them, no rules for packets either. Of the fast patterns of rules for streams at most
@@ -92,6 +93,8 @@ namespace xdpgpu::gpu {
 inline constexpr u32 kMaxSignatures = 65'535;
 
 inline constexpr u32 kMostWork = 2048;
+// Of a request by HTTP that is read, beside what its rules take.
+inline constexpr u32 kHttpWork = 32;
 
 // Fast patterns that may be compared at one place of a packet. Each is known by the rarest of its windows of
 // up to four bytes, and found by a hash of it.

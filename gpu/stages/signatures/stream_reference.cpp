@@ -348,7 +348,10 @@ void Streams::look_for_requests(Connection& connection, std::string_view text, u
   if (!settings_->inspect.http || !asks) return;
   const HttpRequests::Heads heads = connection.requests.go_on(text, from, settings_->inspect.window);
   firing.too_many = firing.too_many || heads.too_long;
-  for (const HttpRequest& request : heads.read) look_at(request, seen, firing);
+  for (const HttpRequest& request : heads.read) {
+    firing.work += kHttpWork;
+    look_at(request, seen, firing);
+  }
 }
 
 namespace {
