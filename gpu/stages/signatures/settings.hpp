@@ -212,9 +212,8 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
       "limit", s.limit, kOtherwiseNames,
       "What becomes of a packet that takes more work, in which more than 48 of the rules' fast patterns "
       "stand, or whose DNS message has more names, or longer ones, than devices read; and of one with which "
-      "a "
-      "ClientHello or a request by HTTP is longer than what is kept. With anything but "
-      "'drop' a packet that is made for it is not looked at.",
+      "a ClientHello or a request by HTTP is longer than what is kept. With anything but 'drop' a packet "
+      "that is made for it is not looked at.",
       Say{});
   table.integer(
       "streams", s.streams, 0, kMaxTableEntries,
