@@ -42,9 +42,14 @@ TEST(Lowering, NamesWhatPacketsDoNotDecide) {
            {"tcp", "content:\"a\"; depth:5;", {"content"}},
            {"ip", "content:\"a\";", {"content"}},
            {"tcp-stream", "content:\"a\";", {"tcp-stream"}},
+           {"http", "flow:established; http.uri; content:\"a\"; http.method; content:\"GET\";", {"http.uri"}},
+           {"http", "http.header; content:\"a\";", {"http", "http.header"}},
+           {"http", "flow:to_client; http.cookie; content:\"a\";", {"http", "http.cookie"}},
+           {"http", "http.uri; to_lowercase; content:\"a\";", {"to_lowercase", "http.uri"}},
+           {"http", "http.uri; dotprefix; content:\"a\";", {"dotprefix", "http.uri"}},
            {"http",
-            "flow:established; http.uri; content:\"a\"; http.method; content:\"GET\";",
-            {"http", "http.uri", "http.method"}},
+            "http.method; content:\"a\"; http.stat_code; content:\"200\";",
+            {"http.stat_code", "http.method"}},
            {"tls", "tls_sni; content:\"a\";", {"tls.sni"}},
            {"tls", "content:\"a\";", {"tls", "content"}},
            {"tls",
@@ -177,8 +182,55 @@ TEST(Lowering, SaysWhyStreamsDoNotDecide) {
   EXPECT_EQ(lowered("content:\"a\";", "tcp").not_yet.at(0).why,
             "it is looked for in a stream: \"streams\" of the stage says how many connections are followed");
   // What an application says stands in the way by itself.
-  EXPECT_EQ(in_streams("content:\"a\"; http.uri; content:\"b\";", "http").not_yet.size(), 2u);
-  EXPECT_EQ(lowered("content:\"a\"; http.uri; content:\"b\";", "http").not_yet.size(), 3u);
+  EXPECT_EQ(in_streams("content:\"a\"; smb.share; content:\"b\";", "smb").not_yet.size(), 2u);
+  EXPECT_EQ(lowered("content:\"a\"; smb.share; content:\"b\";", "smb").not_yet.size(), 3u);
+}
+
+TEST(Lowering, RequestsAreStreams) {
+  using sig::HttpPart;
+  const auto of = [](const std::string& options, const std::string& protocol = "http") {
+    return in_streams(options, protocol);
+  };
+  for (const char* protocol : {"http", "http1", "tcp"}) {
+    const auto made =
+        of("flow:established,to_server; http.method; content:\"GET\"; http.uri; content:\"/evil\"; nocase;",
+           protocol);
+    ASSERT_TRUE(made.signature) << protocol << ": " << made.not_yet.at(0).why;
+    const sig::Signature& one = *made.signature;
+    EXPECT_EQ(one.where, sig::Where::stream);
+    EXPECT_EQ(one.header.protocols, std::bitset<256>().set(6));
+    EXPECT_TRUE(one.payload.empty());
+    EXPECT_FALSE(made.of_connections);
+    ASSERT_EQ(one.http.value().parts.size(), 2u);
+    EXPECT_EQ(one.http->parts[0].part, HttpPart::method);
+    EXPECT_EQ(one.http->parts[1].part, HttpPart::uri);
+    EXPECT_EQ(one.fast_pattern.value().buffer, 2u);
+    EXPECT_EQ(sig::found_by(one)->bytes, "/evil");
+  }
+  const auto parts = [&](const std::string& options) { return of(options).signature.value().http->parts; };
+  EXPECT_TRUE(parts("http.host; dotprefix; content:\".bad.example\"; endswith; bsize:<40;").at(0).dot_prefix);
+  // A URI's length is its own, or that of the one that came.
+  EXPECT_EQ(parts("uricontent:\"/a\"; urilen:5<>20;").at(0).sizes,
+            (std::vector<sig::SizeIs>{{{6, 19}, false}}));
+  const auto raw = parts("http.uri; content:\"/a\"; urilen:5,raw; http.method; content:\"POST\";");
+  ASSERT_EQ(raw.size(), 3u);
+  EXPECT_EQ(raw[1].part, HttpPart::raw_uri);
+  EXPECT_EQ(raw[1].sizes, (std::vector<sig::SizeIs>{{{5, 5}, false}}));
+  EXPECT_TRUE(raw[0].sizes.empty());
+  // What answers have, too, is a request's where it is said, or where something else is.
+  EXPECT_EQ(parts("flow:to_server; http.header; content:\"a\";").at(0).part, HttpPart::header);
+  EXPECT_EQ(parts("http.cookie; content:\"a\"; http.host; content:\"b\";").size(), 2u);
+  EXPECT_EQ(sig::found_by(of("http.uri; content:!\"good\";").signature.value()), nullptr);
+  EXPECT_TRUE(lowered("http.uri; content:\"a\";", "http").lacks_streams);
+  EXPECT_EQ(of("http.uri; content:\"a\"; pcre:\"/(b)\\1/\";").not_yet.at(0).keyword, "pcre");
+  EXPECT_EQ(of("content:\"b\"; http.uri; content:\"a\";").not_yet.at(0).why,
+            "it is looked for in a stream, and asks for the stream's contents beside those of a request");
+  // A policy may leave them out.
+  const auto without = lower(rule_of("alert http any any -> any any (http.uri; content:\"a\"; sid:1;)"),
+                             Streams::without_http);
+  EXPECT_FALSE(without.lacks_streams);
+  EXPECT_EQ(without.not_yet.at(0).why,
+            "it is about requests by HTTP: \"http\" of \"inspect\" says whether they are read");
 }
 
 TEST(Lowering, ServersNamesAreStreams) {

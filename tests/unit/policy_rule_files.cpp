@@ -119,12 +119,12 @@ TEST(RuleFiles, ThatAreNamedTwiceAreReadOnce) {
 }
 
 TEST(RuleFiles, SayWhatOfThemIsNotDecided) {
-  const auto policy =
-      read(R"("rules": ["a.rules"])", {{"a.rules",
-                                        "alert http any any -> any any (http.uri; content:\"a\"; sid:1;)\n"
-                                        "alert http any any -> any any (http.host; content:\"a\"; sid:2;)\n"
-                                        "pass tcp any any -> any any (content:\"a\"; sid:3;)\n"
-                                        "alert udp any any -> any any (content:\"a\"; sid:4;)\n"}});
+  const auto policy = read(R"("rules": ["a.rules"])",
+                           {{"a.rules",
+                             "alert http any any -> any any (http.request_body; content:\"a\"; sid:1;)\n"
+                             "alert http any any -> any any (http.stat_code; content:\"a\"; sid:2;)\n"
+                             "pass tcp any any -> any any (content:\"a\"; sid:3;)\n"
+                             "alert udp any any -> any any (content:\"a\"; sid:4;)\n"}});
   ASSERT_TRUE(policy) << sentences(policy.error());
   const gpu::FileRules& rules = rules_of(*policy);
   ASSERT_EQ(rules.notes.size(), 3u);
