@@ -280,7 +280,7 @@ TEST_P(Requests, PartsAreTheDefinitions) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Requests, testing::ValuesIn(all_targets()),
-                         [](const auto& info) { return info.param.name(); });
+                         [](const auto& test) { return test.param.name(); });
 
 }  // namespace
 }  // namespace xdpgpu::tests
