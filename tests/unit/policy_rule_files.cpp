@@ -307,11 +307,11 @@ gpu::SignaturesSettings settings_with(const std::string& more) {
 TEST(RuleFiles, AreForStreamsOfSoManyBytes) {
   const auto some = settings_with(
       R"("streams": 65536, "on_gap": "drop", "evict": "refuse",
-         "inspect": {"depth": "64KiB", "window": 8192, "midstream": true, "idle": "30s"})");
+         "inspect": {"depth": "64KiB", "window": 8192, "midstream": true, "http": false, "idle": "30s"})");
   EXPECT_EQ(some.streams, 65'536u);
   EXPECT_EQ(some.on_gap, gpu::Action::drop);
   EXPECT_EQ(some.evict, gpu::TableSettings::Evict::refuse);
-  EXPECT_EQ(some.inspect, (gpu::SignaturesSettings::Inspect{65'536, 8192, true, 30'000}));
+  EXPECT_EQ(some.inspect, (gpu::SignaturesSettings::Inspect{65'536, 8192, true, false, 30'000}));
   EXPECT_EQ(settings_with(R"("inspect": {"depth": "1GB"})").inspect.depth, 1u << 30);
   EXPECT_EQ(settings_with(R"("inspect": {"depth": "256"})").inspect.depth, 256u);
   EXPECT_EQ(settings_with(R"("inspect": {})").inspect, gpu::SignaturesSettings::Inspect{});

@@ -135,7 +135,7 @@ TEST(Show, PipelinesListsAndSettingsComeBack) {
         {"stage": "ddos", "new_flows_per_second": 8, "on_detect": "pass"},
         {"stage": "signatures", "rules": ["s.rules"], "vars": {"N": "!$HOME_NET", "P": [80, "1024:"], "Q": 22}, "modify": "m.conf",
          "work": 300, "limit": "next", "streams": 4096, "on_gap": "drop", "evict": "fifo",
-         "inspect": {"depth": 65536, "window": "1000", "midstream": true, "idle": "90s"}}]},
+         "inspect": {"depth": 65536, "window": "1000", "midstream": true, "http": false, "idle": "90s"}}]},
     "io": {"mode": "copy", "ring_size": 128, "frames_per_queue": 300, "huge_pages": true, "mirror_slots": 64,
            "mirror_bytes": 200, "heartbeat": "25ms", "spin": "2ms"},
     "compute": {"device": "vulkan:1", "mode": "inline", "frames": "in_place", "batch": 7, "max_wait": "0s",
