@@ -500,7 +500,6 @@ XG_SELDOM bool xg_http_find_host(xg_http_head h, XG_INOUT(xg_http_span) some, bo
   bool may_be_user = in_uri;
   bool is_v6 = false;
   u32 until = end;
-  u32 last = end;
   for (u32 at = begin; at < end; at++) {
     u32 byte = xg_http_byte(h.s, h.base, at);
     if (may_be_user && byte == 64u) {
@@ -513,7 +512,7 @@ XG_SELDOM bool xg_http_find_host(xg_http_head h, XG_INOUT(xg_http_span) some, bo
     if (at == begin && byte == 91u) is_v6 = true;
     if (until == end && byte == (is_v6 ? 93u : 58u)) until = at;
   }
-  last = until;
+  u32 last = until;
   if (is_v6 && until == end && !in_uri) return false;
   if (is_v6 && until < end) last = until + 1u;
   while (!in_uri && !is_v6 && last > begin && xg_http_is_space(xg_http_byte(h.s, h.base, last - 1u)))
