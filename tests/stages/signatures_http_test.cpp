@@ -251,7 +251,7 @@ TEST_P(Requests, PartsAreTheDefinitions) {
     Wire wire(8 * kHeads);
     for (u16 i = 0; i < kHeads; i++) {
       std::string head = random_http_head(random);
-      if (!gpu::reference::begins_request(head.substr(0, head.find('\n') + 1))) head = "GET " + head;
+      if (!gpu::reference::begins_request(head.substr(0, head.find('\n') + 1))) head.insert(0, "GET ");
       const auto read = gpu::reference::read_http_request(head);
       if (!read[HttpPart::protocol]) continue;
       std::set<u32> fire;

@@ -74,8 +74,8 @@ TEST(HttpRequests, AreReadAsLibhtpDoes) {
     }
     std::string header, header_names;
     for (const auto& [name, value] : one.headers) {
-      header_names += name + "\r\n";
-      if (in_lower_case(name) != "cookie") header += name + ": " + value + "\r\n";
+      header_names.append(name).append("\r\n");
+      if (in_lower_case(name) != "cookie") header.append(name).append(": ").append(value).append("\r\n");
       if (in_lower_case(name) == "user-agent") {
         EXPECT_EQ(read[HttpPart::user_agent], value);
       }
