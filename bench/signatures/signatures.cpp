@@ -190,9 +190,14 @@ class Bench {
   // The same patterns in what connections say: `flows` of them, packets in turn; with `requests` in the
   // headers of the requests by HTTP there.
   void measure_streams(const Traffic& traffic, u32 size, const Rules& rules, u32 flows, bool requests) {
-    frames_.fill(make_payloads(traffic, rules.patterns, *rules.search, different(),
-                               PayloadFrames::payload_bytes(size, true)),
-                 true, 80);
+    auto payloads = make_payloads(traffic, rules.patterns, *rules.search, different(),
+                                  PayloadFrames::payload_bytes(size, true));
+    // A frame of 512 B is shorter than most requests. No head is to go on for ever.
+    static constexpr std::string_view kEnd = "\r\n\r\n";
+    for (auto& payload : payloads)
+      if (requests && payload.find(kEnd) == std::string::npos)
+        payload.replace(payload.size() - kEnd.size(), kEnd.size(), kEnd);
+    frames_.fill(payloads, true, 80);
     const Answers right = answers(rules);
     gpu::SignaturesSettings stage = rules.stage();
     auto signatures = stage.rules.all();

@@ -358,7 +358,7 @@ PolicySource two_of_rules(
               "two": [{"stage": "signatures", "rules": ["two/*.rules"], "classification": "classes"}]}})",
           {{"one/a.rules",
             "alert udp any any -> any any (msg:\"a\"; content:\"a\"; classtype:bad; sid:1; rev:5;)\n"
-            "alert http any any -> any any (http.uri; content:\"x\"; sid:3;)\n"},
+            "alert smb any any -> any any (smb.share; content:\"x\"; sid:3;)\n"},
            {"two/b.rules", second},
            {"classes", "config classification: bad,A bad thing,2\n"},
            {"limits",

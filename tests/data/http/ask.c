@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * tests/data/http/ask.c: what libhtp reads of requests by HTTP, with the settings that Suricata gives it. Standard
- * input: heads, each behind its bytes as a 32-bit number of this host. Standard output: of each, where it is read to
- * its end, a line for each part, NAME and its bytes as hexadecimal digits, and an empty line.
+ * tests/data/http/ask.c: what libhtp reads of requests by HTTP, with the settings that Suricata gives it.
+ * Standard input: heads, each behind its bytes as a 32-bit number of this host. Standard output: of each,
+ * where it is read to its end, a line for each part, NAME and its bytes as hexadecimal digits, and an empty
+ * line.
  */
 #include <htp/htp.h>
 #include <stdint.h>
