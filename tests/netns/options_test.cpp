@@ -183,6 +183,12 @@ TEST_F(Options, EachIsTakenByItsCommand) {
     EXPECT_EQ(checked.status, 0) << checked.err;
     EXPECT_EQ(checked.out.find("there is no interface " + name()) == std::string::npos, there) << checked.out;
   }
+  const TemporaryFile test(fmt::format(
+      R"({{"version": 1, "policy": "{}", "cases": [{{"name": "one", "expect": {{"verdict": "pass", "pipeline": "web"}},
+        "packets": ["udp 192.0.2.1:1 > 192.0.2.2:2"]}}]}})",
+      first.path()));
+  run({.command = {"policy", "test"},
+       .arguments = {test.path(), "--device", "cpu", "--seed", "7", "--no-kernel"}});
   run({.command = {"replay"},
        .arguments = {capture, "--policy", first.path(), "--device", "cpu", "--seed", "7", "--no-kernel",
                      "--verbose"}});

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
 #include <cstdio>
 
 #include "userspace/control/client.hpp"
@@ -138,6 +139,17 @@ CLI::Validator device_name() {
             "\"{}\" is no device; it must be auto, cpu, cuda, cuda:0, vulkan or vulkan:0 (see "
             "\"xdpgpu devices\")",
             name);
+      },
+      "");
+}
+
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        u64 number = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (!text.empty() && error == std::errc() && end == text.data() + text.size()) return std::string();
+        return fmt::format("\"{}\" is no whole number from 0 to {}", text, ~u64{0});
       },
       "");
 }

@@ -87,6 +87,8 @@ CLI::Option* add_interfaces(CLI::App& command, const std::string& flags, std::ve
 
 // Takes what can be a compute device's name on some host.
 CLI::Validator device_name();
+// CLI11 takes "-1" and what is too large for other numbers.
+CLI::Validator whole_number();
 
 // Says what happens when the command is chosen.
 void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run);

@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <map>
 #include <optional>
 
 #include "maps/control.h"
 #include "userspace/cli/command.hpp"
 #include "userspace/control/describe.hpp"
+#include "userspace/control/verdict_text.hpp"
 #include "userspace/host/capture.hpp"
 #include "userspace/policy/kernel_programs.hpp"
 
@@ -24,30 +24,6 @@ struct Arguments {
   bool no_kernel = false;
   bool verbose = false;
 };
-
-// "passed by a rule" says which one.
-std::string reason_of(const control::PacketVerdict& verdict) {
-  if (verdict.rule.empty()) return verdict.reason;
-  switch (verdict.kernel_reason) {
-    case XG_KERNEL_pass_rule:
-      return fmt::format("passed by rule \"{}\"", verdict.rule);
-    case XG_KERNEL_drop_rule:
-      return fmt::format("dropped by rule \"{}\"", verdict.rule);
-    case XG_KERNEL_drop_limit:
-      return fmt::format("dropped: over the limit of rule \"{}\"", verdict.rule);
-    default:
-      return fmt::format("{} by rule \"{}\"", verdict.reason, verdict.rule);
-  }
-}
-
-std::string why_of(const control::PacketVerdict& verdict) {
-  std::string why = reason_of(verdict);
-  if (verdict.headers_cut) why += ", headers cut by the capture";
-  if (!verdict.pipeline.empty()) why += fmt::format(" in pipeline {}: {}", verdict.pipeline, verdict.stage);
-  if (verdict.changed_length) why += ", changed";
-  if (!verdict.mirrors.empty()) why += fmt::format("; mirrored to {}", fmt::join(verdict.mirrors, ", "));
-  return why;
-}
 
 struct PacketReport {
   u64 packet = 0;  // from 1
@@ -104,7 +80,7 @@ PacketReport packet_report(const control::PacketVerdict& verdict, u64 start_ns) 
   report.flow = verdict.flow;
   report.verdict = control::action_name(verdict.action);
   report.changed_length = verdict.changed_length;
-  report.why = why_of(verdict);
+  report.why = control::why_of(verdict);
   report.reason = verdict.reason;
   if (!verdict.target.empty()) report.target = verdict.target;
   if (!verdict.rule.empty()) report.rule = verdict.rule;
@@ -209,18 +185,6 @@ std::vector<std::string> notes_of(const host::Capture& capture, const control::R
     notes.push_back(fmt::format("the time of {} and was held",
                                 packets(capture.clamped(), "ran backwards", "ran backwards")));
   return notes;
-}
-
-// CLI11 takes "-1" and what is too large for other numbers.
-CLI::Validator whole_number() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        u64 number = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        if (!text.empty() && error == std::errc() && end == text.data() + text.size()) return std::string();
-        return fmt::format("\"{}\" is no whole number from 0 to {}", text, ~u64{0});
-      },
-      "");
 }
 
 int run(const Arguments& arguments, Format format) {

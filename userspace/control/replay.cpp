@@ -472,6 +472,9 @@ void Replay::Impl::finish_packet(std::size_t position, const xg_result& result) 
   const auto pipeline = std::find_if(settings.begin(), settings.end(),
                                      [&](const auto& s) { return s.name == verdict.pipeline; });
   verdict.stage = decider_text(result.verdict, pipeline == settings.end() ? nullptr : &*pipeline, &result);
+  verdict.stage_number = XG_VERDICT_STAGE(result.verdict);
+  if (pipeline != settings.end() && verdict.stage_number - 1 < pipeline->stages.size())
+    verdict.stage_kind = gpu::stage_name(pipeline->stages[verdict.stage_number - 1]);
   if (verdict.action == XG_REDIRECT) {
     const u32 port = XG_VERDICT_PORT(result.verdict);
     verdict.target = port < policy.ports.size() ? policy.ports[port] : fmt::format("port {}", port);

@@ -51,7 +51,9 @@ struct PacketVerdict {
   std::string reason;        // "passed by a rule", ...
   std::string rule;          // the policy's rule that decided, or sent it to a pipeline; may be empty
   std::string pipeline;      // when inspected
-  std::string stage;         // "1 load_balance: backend b2"; empty: the pipeline's end
+  std::string stage;         // "stage 1 (load_balance): backend b2", or "end of pipeline web"
+  u32 stage_number = 0;      // from 1, of the stage that decided; 0: none did
+  std::string stage_kind;    // its "stage", such as "acl"
   // Bytes, where it is passed or sent as a program has changed it.
   std::optional<u32> changed_length;
   // Of the rules that hold for it, the first seven, without those whose thresholds say otherwise.
