@@ -47,8 +47,9 @@ class CliTest : public ::testing::Test {
     files_.push_back(path);
     return path;
   }
-  // Output goes to `to`, or into what is returned.
-  Outcome run(std::vector<std::string> arguments, const std::string& to = "") {
+  // Output goes to `to`, or into what is returned; input comes from `from`.
+  Outcome run(std::vector<std::string> arguments, const std::string& to = "",
+              const std::string& from = "/dev/null") {
     const std::string out = to.empty() ? file("out", "") : to;
     const std::string err = file("err", "");
     arguments.insert(arguments.begin(), XDPGPU_BINARY);
@@ -58,7 +59,7 @@ class CliTest : public ::testing::Test {
     argv.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 0, from.c_str(), O_RDONLY | O_NOCTTY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_TRUNC, 0);
     posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_TRUNC, 0);
     pid_t pid = 0;

@@ -65,7 +65,7 @@ int run(Arguments& arguments, bool mode_given) {
     auto source = compiler::read_policy(file, control::object_reader());
     if (!source) return refuse(source.error());
     options.policy = std::move(*source);
-    options.policy_file = std::filesystem::absolute(file);
+    if (file != "-") options.policy_file = std::filesystem::absolute(file);
   }
   return control::attach(options);
 }
@@ -79,12 +79,14 @@ void add(CLI::App& app, Chosen& chosen) {
   add_interfaces(*command, "interface", options.interfaces,
                  "Interfaces; REDIRECT goes from one to another of them")
       ->required();
-  auto* policy = command
-                     ->add_option("-p,--policy", arguments->policy,
-                                  fmt::format("Policy file (JSON); default: {}, which \"xdpgpu policy "
-                                              "init\" writes a first one of",
-                                              kPolicyFile))
-                     ->type_name("FILE");
+  auto* policy =
+      command
+          ->add_option("-p,--policy", arguments->policy,
+                       fmt::format("Policy file (JSON), or - for standard input, which SIGHUP cannot "
+                                   "read again; default: {}, which \"xdpgpu policy init\" writes a "
+                                   "first one of",
+                                   kPolicyFile))
+          ->type_name("FILE");
   command
       ->add_flag("--pass-all", arguments->pass_all,
                  "Attach without a policy: everything passes and is counted, nothing is inspected")

@@ -35,6 +35,8 @@ inline constexpr int kDead = 6;
 
 // What attach takes and "policy init" writes where nothing else is named.
 inline constexpr const char* kPolicyFile = "/etc/xdpgpu/policy.json";
+inline constexpr const char* kPolicyFileHelp =
+    "Policy file (JSON); - for standard input: then relative files in it start in the working directory";
 
 enum class Format { text, json };
 

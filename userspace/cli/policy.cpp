@@ -273,7 +273,7 @@ int check(const std::string& file, const std::vector<std::string>& ports, Format
     return refuse(compiler::refusal(compiler::placed(std::move(verified.refused), compiled->source)));
   const auto& tables = compiled->tables;
   CheckReport report{
-      .file = file,
+      .file = compiled->source.file,
       .hash = fmt::format("{:016x}", compiled->policy.hash),
       .rules = compiled->policy.rules.size(),
       .compiled_rules = tables.header.rule_count,
@@ -310,7 +310,7 @@ void add_check(CLI::App& policy, Chosen& chosen) {
       "meant is a note, and fails nothing. Pipelines are named that run in the kernel. A policy has 16 MiB "
       "of text at most, 4,096 rules and 4,000,000\n"
       "prefixes, each file 256 MiB, all together 1 GiB.");
-  command->add_option("file", arguments->file, "Policy file (JSON)")->required()->type_name("FILE");
+  command->add_option("file", arguments->file, kPolicyFileHelp)->required()->type_name("FILE");
   add_interfaces(*command, "--interfaces", arguments->ports,
                  "The interfaces that it is meant for; then every redirect must name one of them, and it is "
                  "noted which of them are not here, and what \"policy apply\" would not change on them");
@@ -349,8 +349,8 @@ int apply(const Application& application, Format format) {
     print_record(*answer);
     return kDone;
   }
-  print(fmt::format("{} is in force on {}: generation {}, hash {}\n", file, ifname, answer->generation,
-                    answer->hash));
+  print(fmt::format("{} is in force on {}: generation {}, hash {}\n", arguments.file, ifname,
+                    answer->generation, answer->hash));
   if (answer->audit)
     print(
         "it drops nothing: what it would drop is counted (\"xdpgpu status\") and passes, until a policy is "
@@ -372,7 +372,7 @@ void add_apply(CLI::App& policy, Chosen& chosen) {
       "policy or by the new one, and cached verdicts of the old one end. A policy that is refused changes\n"
       "nothing. The lists that the policy names are read here and sent along.");
   add_interface(*command, "interface", arguments->ifname, "An attached interface")->required();
-  command->add_option("file", arguments->file, "Policy file (JSON)")->required()->type_name("FILE");
+  command->add_option("file", arguments->file, kPolicyFileHelp)->required()->type_name("FILE");
   command
       ->add_option("--confirm", arguments->confirm,
                    "Take it back by itself unless \"xdpgpu policy confirm IF\" comes within this time (60s, "

@@ -263,7 +263,9 @@ void add(CLI::App& app, Chosen& chosen) {
       "could be "
       "read.");
   command->add_option("capture", arguments->capture, "Capture file")->required()->type_name("FILE");
-  command->add_option("-p,--policy", arguments->policy, "Policy file (JSON); without one, everything passes")
+  command
+      ->add_option("-p,--policy", arguments->policy,
+                   "Policy file (JSON), or - for standard input; without one, everything passes")
       ->type_name("FILE");
   command->add_option("--device", arguments->device, "Compute device (see \"xdpgpu devices\"); default auto")
       ->check(device_name())

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -48,6 +49,30 @@ tl::expected<CompiledPolicy, Refusal> compile(PolicySource source, policy::Polic
   return std::move(*whole);
 }
 
+constexpr const char* kStandardInput = "(standard input)";
+
+// To its end. A terminal is somebody who forgot to name a file.
+tl::expected<std::string, std::string> read_standard_input() {
+  if (isatty(STDIN_FILENO) == 1)
+    return tl::unexpected(
+        std::string("\"-\" reads a policy from standard input, which is a terminal: name a file, or send one "
+                    "there, as in \"xdpgpu policy check - < policy.json\""));
+  std::string text;
+  for (;;) {
+    const std::size_t filled = text.size();
+    text.resize(filled + 65536);
+    const ssize_t got = read(STDIN_FILENO, text.data() + filled, text.size() - filled);
+    text.resize(filled + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && errno != EINTR)
+      return tl::unexpected(fmt::format("standard input cannot be read: {}", std::strerror(errno)));
+    if (got == 0) return text;
+    if (text.size() > policy::kMaxTextBytes)
+      return tl::unexpected(fmt::format(
+          "standard input is larger than {} MiB, the most that a policy has; put long lists into files",
+          policy::kMaxTextBytes >> 20));
+  }
+}
+
 // Reads what the policy's rule files name, as far as it is there.
 bool read_named_by_rules(const policy::Policy& policy, const policy::FileReader& read,
                          const policy::FileContents& files) {
@@ -77,8 +102,9 @@ tl::expected<std::array<u64, 2>, std::string> table_key() {
 tl::expected<PolicySource, Refusal> read_policy(const std::string& path,
                                                 const policy::ObjectReader& read_object) {
   PolicySource source;
-  source.file = path;
-  auto text = policy::read_policy_text(path);
+  const bool is_input = path == "-";
+  source.file = is_input ? kStandardInput : path;
+  auto text = is_input ? read_standard_input() : policy::read_policy_text(path);
   if (!text) {
     const bool system = text.error().starts_with("cannot ");  // and the system says no more than why
     return Refused(refusal(text.error() + (system ? "; check the file's path and its permissions" : "")));
@@ -88,17 +114,18 @@ tl::expected<PolicySource, Refusal> read_policy(const std::string& path,
   const std::string files = directory.empty() ? "." : directory;
   // What is in the lists is for whoever compiles the policy to read.
   const auto collect = policy::collect_files_from(files, source.files, policy::kMaxFilesBytes, read_object);
-  auto parsed = policy::parse(source.text, path, collect);
+  auto parsed = policy::parse(source.text, source.file, collect);
   if (parsed) {
     if (read_named_by_rules(*parsed, collect, source.files)) return source;
     // Rules that do not count may name what is not there.
-    if (parsed = policy::parse(source.text, path, policy::read_files_from(files, read_object)); parsed)
+    if (parsed = policy::parse(source.text, source.file, policy::read_files_from(files, read_object)); parsed)
       return source;
     return Refused(refusal(parsed.error()));
   }
   // It is wrong without them; with them it may be wrong in more than that.
   if (!source.files.empty())
-    if (auto whole = policy::parse(source.text, path, policy::read_files_from(files, read_object)); !whole)
+    if (auto whole = policy::parse(source.text, source.file, policy::read_files_from(files, read_object));
+        !whole)
       parsed = std::move(whole);
   return Refused(refusal(parsed.error()));
 }

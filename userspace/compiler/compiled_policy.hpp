@@ -41,9 +41,10 @@ struct CompiledPolicy {
   void set_audit(bool on) { tables.header.audit = on ? 1 : 0; }
 };
 
-// Reads a policy file and the files that it names (relative paths start where the policy file is). Of a
-// policy that is right in itself what its list files say is not looked at: compiling it does. Programs of
-// objects are read, by read_object (control::object_reader()); empty: a policy that names one is refused.
+// Reads a policy file ("-": standard input, to its end) and the files that it names (relative paths start
+// where it is; of standard input here). What the list files of one that is right in itself say is not looked
+// at: compiling it does. Programs of objects are read by read_object (control::object_reader()); empty: who
+// names one is refused.
 tl::expected<PolicySource, Refusal> read_policy(const std::string& path,
                                                 const policy::ObjectReader& read_object = {});
 

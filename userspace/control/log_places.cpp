@@ -179,7 +179,8 @@ void LogPlaces::add(const std::vector<policy::LogOutput>& outputs) {
 // The file is root's word only if nobody else can write it.
 std::string LogPlaces::look_again() {
   if (policy_file_.empty())
-    return "it was attached with --pass-all, and logs are opened for the policy file of an attach alone";
+    return "it was attached without a policy file, and logs are opened for what that names alone, or the "
+           "policy of the attach itself";
   const auto trusted = kernel::stands_by_root(policy_file_);
   if (!trusted) return trusted.error();
   const auto text = policy::read_policy_text(policy_file_);

@@ -66,8 +66,8 @@ void PolicyReload::begin(const std::string& ifname) {
   if (child_ >= 0 || !std::exchange(asked_, false)) return;
   if (file_.empty())
     return say_(fmt::format(
-        "SIGHUP: it was attached with --pass-all, so there is no policy file to apply again; \"xdpgpu policy "
-        "apply {} FILE\" puts one in force",
+        "SIGHUP: it was attached with --pass-all, or by a policy from standard input, so there is no policy "
+        "file to apply again; \"xdpgpu policy apply {} FILE\" puts one in force",
         kernel::names::operand(ifname)));
   const pid_t broker = getpid();
   child_ = fork();
