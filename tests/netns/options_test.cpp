@@ -189,6 +189,7 @@ TEST_F(Options, EachIsTakenByItsCommand) {
       first.path()));
   run({.command = {"policy", "test"},
        .arguments = {test.path(), "--device", "cpu", "--seed", "7", "--no-kernel"}});
+  run({.command = {"policy", "diff"}, .arguments = {first.path(), second.path()}, .status = 1});
   run({.command = {"replay"},
        .arguments = {capture, "--policy", first.path(), "--device", "cpu", "--seed", "7", "--no-kernel",
                      "--verbose"}});
@@ -213,6 +214,7 @@ TEST_F(Options, EachIsTakenByItsCommand) {
   attach();
   run({.command = {"status"}, .arguments = {name()}});
   run({.command = {"policy", "show"}, .arguments = {name()}});
+  run({.command = {"policy", "diff"}, .arguments = {first.path(), "--in-force", name()}});
   run({.command = {"policy", "apply"},
        .arguments = {name(), second.path(), "--confirm", "60s"},
        .behind = {"policy", "confirm", name()}});

@@ -28,6 +28,9 @@ TEST_F(PolicyFromInput, IsAppliedAndAttached) {
   EXPECT_EQ(apply.status, 0) << apply.err;
   EXPECT_NE(apply.out.find("(standard input) is in force on " + name), std::string::npos) << apply.out;
   EXPECT_EQ(ping(*left_, "10.9.0.1", {.count = 1}).received, 1U);
+  EXPECT_EQ(shell(fmt::format("{} policy diff --in-force {} - < {}", program, name, open.path())).status, 0);
+  EXPECT_EQ(shell(fmt::format("{} policy diff --in-force {} - < {}", program, name, closed.path())).status,
+            1);
   // What is wrong changes nothing.
   const Outcome wrong = shell(fmt::format("echo '{{' | {} policy apply {} -", program, name));
   EXPECT_EQ(wrong.status, 2) << wrong.out;

@@ -67,8 +67,15 @@ TEST_F(CliPolicyInput, IsBoundedAndNoTerminal) {
   EXPECT_THAT(folder.err, HasSubstr("standard input cannot be read"));
 }
 
-TEST_F(CliPolicyInput, IsAReplaysPolicy) {
-  const std::string input = file("input", R"({"default": "drop", "version": 1})");
+TEST_F(CliPolicyInput, IsOneSideOfADiffAndAReplaysPolicy) {
+  const std::string policy = R"({"version": 1, "default": "drop"})",
+                    same = R"({"default": "drop", "version": 1})";
+  const std::string a = file("a.json", policy), input = file("input", same);
+  EXPECT_EQ(run({"policy", "diff", a, "-"}, "", input).status, 0);
+  EXPECT_EQ(run({"policy", "diff", "-", a}, "", input).status, 0);
+  const auto differ = run({"policy", "diff", "-", a}, "", file("other", R"({"version": 1})"));
+  EXPECT_EQ(differ.status, 1);
+  EXPECT_THAT(differ.out, HasSubstr("between (standard input) and "));
   const std::string capture = XDPGPU_SOURCE_DIR "/tests/data/pcap/vlan.pcap";
   const auto replayed =
       run({"replay", capture, "--device", "cpu", "--no-kernel", "--policy", "-"}, "", input);

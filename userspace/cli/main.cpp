@@ -33,9 +33,9 @@ constexpr const char* kAbout =
     "  sudo xdpgpu status eth0                  what became of the packets, and why?\n";
 
 constexpr const char* kFooter =
-    "\nExit status: 0 done, 1 failed, 2 wrong usage or wrong policy; status has more. With -o json a "
-    "failure\n"
-    "is an object, too: {\"error\": {\"message\": ...}}. Each command has its own --help.";
+    "\nExit status: 0 done, 1 failed, 2 wrong usage or wrong policy; status and \"policy diff\" have\n"
+    "their own. With -o json a failure is an object, too: {\"error\": {\"message\": ...}}. Each command\n"
+    "has its own --help.";
 
 // CLI11's messages as one sentence that ends in where to look.
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {

@@ -427,11 +427,12 @@ void add_simple(CLI::App& policy, Chosen& chosen, const char* name, const char* 
 }
 
 void add(CLI::App& app, Chosen& chosen) {
-  auto* policy = app.add_subcommand("policy", "Write, check, test, apply, confirm or show a policy");
+  auto* policy = app.add_subcommand("policy", "Write, check, test, compare, apply, confirm or show a policy");
   policy->require_subcommand(1);
   add_init(*policy, chosen);
   add_check(*policy, chosen);
   add_policy_test(*policy, chosen);
+  add_policy_diff(*policy, chosen);
   add_apply(*policy, chosen);
   add_simple(*policy, chosen, "confirm", "Keep the policy that was applied with --confirm", confirm);
   add_simple(

@@ -8,6 +8,7 @@
 namespace xdpgpu::cli {
 
 // policy: the command `policy`.
+void add_policy_diff(CLI::App& policy, Chosen& chosen);
 void add_policy_test(CLI::App& policy, Chosen& chosen);
 
 }  // namespace xdpgpu::cli
