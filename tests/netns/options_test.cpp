@@ -227,7 +227,7 @@ TEST_F(Options, EachIsTakenByItsCommand) {
        .behind = {"policy", "apply", name(), first.path(), "--confirm", "60s"}});
   run({.command = {"flows", "list"}, .arguments = {name(), "--limit", "5"}});
   run({.command = {"flows", "flush"}, .arguments = {name()}});
-  run({.command = {"bypass"}, .arguments = {"on", name()}});
+  run({.command = {"bypass"}, .arguments = {"on", name(), "--for", "5m"}});
   run({.command = {"status"}, .arguments = {name()}, .status = 5});
   run({.command = {"bypass"}, .arguments = {"off", name()}});
   run({.command = {"log", "reopen"}, .arguments = {name()}});

@@ -58,7 +58,7 @@ class Keeper : public DataPlaneKeeper {
     of_the_dead = dead ? 1 : 0;
     return StatusReport{};
   }
-  Result<void> bypass(bool) override { return {}; }
+  Result<void> bypass(bool, std::chrono::seconds) override { return {}; }
   std::vector<std::string> keep_house() override { return {}; }
   bool is_on_trial() const override { return false; }
   void note_end(const std::string&) noexcept override {}

@@ -84,6 +84,11 @@ class ControlRequests : public ::testing::Test {
                  [this](u32 state, bool bypassed_too) {
                    return act("state " + std::to_string(state) + (bypassed_too ? " of all; " : "; "));
                  },
+             .set_bypass =
+                 [this](bool on, std::chrono::seconds ends_after) {
+                   return act(on ? "bypass for " + std::to_string(ends_after.count()) + "; " : "no bypass; ");
+                 },
+             .bypass_left = [] { return 1500ms; },
              .watch_egress = [this](bool on) { return act(on ? "watch; " : "watch no more; "); },
              .rename = [this](u32 port) -> Result<std::string> {
                if (auto renamed = act("rename " + std::to_string(port) + "; "); !renamed)
@@ -166,6 +171,14 @@ TEST_F(ControlRequests, AreDoneInTheirOrder) {
   EXPECT_EQ(answer(), MessageType::done);
   ask(MessageType::ready);
   EXPECT_EQ(serve(), Requests::Served::answered);
+  ask(MessageType::set_bypass, 1, 300);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  EXPECT_EQ(answer(), MessageType::done);
+  ask(MessageType::bypass_left);
+  EXPECT_EQ(serve(), Requests::Served::answered);
+  const auto left = data_plane_.receive(0ms);
+  ASSERT_TRUE(left) << left.error();
+  EXPECT_EQ(left->message.record<u64>(), 1500u);
   ask(MessageType::watch_egress, 1);
   EXPECT_EQ(serve(), Requests::Served::answered);
   EXPECT_EQ(answer(), MessageType::done);
@@ -182,7 +195,8 @@ TEST_F(ControlRequests, AreDoneInTheirOrder) {
   data_plane_ = Channel();
   EXPECT_EQ(serve(), Requests::Served::gone);
   EXPECT_EQ(done_,
-            "create 4 2; install 1 of generation 7; activate 1 7 99; state 2 of all; ready; watch; rename 1; "
+            "create 4 2; install 1 of generation 7; activate 1 7 99; state 2 of all; ready; bypass for 300; "
+            "watch; rename 1; "
             "undo; ");
 }
 
@@ -407,6 +421,9 @@ TEST_F(ControlRequests, OutOfBoundsTheyAreAFault) {
                                    {MessageType::set_state, XG_STATE_STARTING, 0u},
                                    {MessageType::set_state, XG_STATE_DRAINING + 1, 0u},
                                    {MessageType::set_state, XG_STATE_BYPASS, 2u},
+                                   {MessageType::set_bypass, 2u, 0u},
+                                   {MessageType::set_bypass, 0u, 1u},
+                                   {MessageType::set_bypass, 1u, kMostBypassSeconds + 1},
                                    {MessageType::stopped, 2u, 0u},
                                    {MessageType::stopped, 1u, 2u},
                                    {static_cast<MessageType>(0), 0u, 0u},

@@ -85,9 +85,10 @@ class Pretended final : public Attached {
     asked_rules_ = query;
     return {.rules = 5, .holding = 1, .left_out = 0, .top = {{"ids", 1, 7, 2, "a worm", 3, 0.5}}};
   }
-  Result<void> set_bypass(bool on) override {
+  Result<void> set_bypass(bool on, std::chrono::seconds ends_after) override {
     if (!problem_.empty()) return Error(problem_);
     bypassed_ = on;
+    bypass_ends_after_ = ends_after;
     return {};
   }
   ReopenedLogs reopen_logs() override {
@@ -102,6 +103,7 @@ class Pretended final : public Attached {
   std::string problem_;
   std::vector<std::string> lost_;
   std::optional<bool> bypassed_, kept_;
+  std::chrono::seconds bypass_ends_after_{0};
   mutable std::optional<FlowQuery> asked_;
   mutable std::optional<RuleQuery> asked_rules_;
   Reply later_;
@@ -173,7 +175,13 @@ TEST_F(ControlSocketRequests, StatusIsTheReportOrWhyThereIsNone) {
 TEST_F(ControlSocketRequests, BypassSaysWhatIsSo) {
   EXPECT_EQ(answer("bypass", {{"on", true}}), Json({{"bypass", true}}));
   EXPECT_EQ(attached_.bypassed_, true);
+  EXPECT_EQ(answer("bypass", {{"on", true}, {"for_s", 300u}}), Json({{"bypass", true}, {"ends_in_s", 300u}}));
+  EXPECT_EQ(attached_.bypass_ends_after_, std::chrono::seconds(300));
   EXPECT_EQ(answer("bypass", {{"on", false}}), Json({{"bypass", false}}));
+  EXPECT_EQ(attached_.bypass_ends_after_, std::chrono::seconds(0));
+  EXPECT_THAT(refusal("bypass", {{"on", false}, {"for_s", 300u}}), HasSubstr("has no time"));
+  EXPECT_THAT(refusal("bypass", {{"on", true}, {"for_s", 0u}}), HasSubstr("number of seconds"));
+  EXPECT_THAT(refusal("bypass", {{"on", true}, {"for_s", 604801u}}), HasSubstr("number of seconds"));
   EXPECT_EQ(attached_.bypassed_, false);
   attached_.problem_ = "the broker is gone";
   EXPECT_EQ(refusal("bypass", {{"on", true}}), "the broker is gone");

@@ -32,7 +32,10 @@ class ControlStandIn : public ::testing::Test {
         stand_in_(listener_.get(), {},
                   {.status = [this] { return done("status"); },
                    .detach = [this](bool keep) { return done(keep ? "leave" : "detach"); },
-                   .bypass = [this](bool on) { return done(on ? "open" : "close"); },
+                   .bypass =
+                       [this](bool on, std::optional<u64> for_s) {
+                         return done(on ? for_s ? fmt::format("open for {}", *for_s) : "open" : "close");
+                       },
                    .other = [] { return Response::failure("there is no data plane"); },
                    .interfaces = [] { return "eth0, eth0.1"; }}) {}
   ~ControlStandIn() override { unlink(path_.c_str()); }
@@ -92,6 +95,22 @@ TEST_F(ControlStandIn, RefusesWhatIsNeitherTrueNorFalse) {
                 HasSubstr("bypass needs \\\"on\\\": true or false"));
   }
   EXPECT_THAT(ask("{\"request\":\"bypass\"}\n"), HasSubstr("bypass needs"));
+  EXPECT_EQ(done_, "");
+}
+
+TEST_F(ControlStandIn, ABypassHasATimeOrNone) {
+  (void)ask(encode(Request{"bypass", Json({{"on", true}, {"for_s", 300}}), {}, {}, "eth0"}));
+  EXPECT_EQ(std::exchange(done_, ""), "open for 300; ");
+  (void)ask("{\"request\":\"bypass\", \"for_s\" : 3 , \"on\":true}\n");
+  EXPECT_EQ(std::exchange(done_, ""), "open for 3; ");
+  (void)ask("{\"request\":\"bypass\",\"on\":true,\"for_s\":604800}\n");
+  EXPECT_EQ(std::exchange(done_, ""), "open for 604800; ");
+  for (const char* wrong :
+       {"0", "-1", "604801", "1.5", "1e3", "\"5\"", "null", "true", "99999999999999999999", "5x", "[5]"})
+    EXPECT_THAT(ask(fmt::format("{{\"on\": true, \"for_s\": {}, \"request\": \"bypass\"}}\n", wrong)),
+                HasSubstr("is not a number of seconds"))
+        << wrong;
+  EXPECT_THAT(ask("{\"request\":\"bypass\",\"on\":false,\"for_s\":5}\n"), HasSubstr("has no time"));
   EXPECT_EQ(done_, "");
 }
 

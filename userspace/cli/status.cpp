@@ -45,6 +45,12 @@ std::string last_death_text(const control::LifeReport& life) {
                      last.headers ? "; the headers of the packets that it had are in " + *last.headers : "");
 }
 
+std::string bypass_text(const StatusReport& report) {
+  if (!report.bypass) return "";
+  return fmt::format("bypass is on, and ends by itself in {} s, at {}\n", report.bypass->ends_in_s,
+                     report.bypass->ends_at);
+}
+
 std::string dead_text(const StatusReport& report) {
   const control::LifeReport life = report.data_plane.value_or(control::LifeReport{});
   std::string text =
@@ -53,7 +59,7 @@ std::string dead_text(const StatusReport& report) {
   for (const auto& port : report.ports)
     text += fmt::format("{} is attached: {} XDP; {}; maps in {}\n", port.interface, port.xdp, port.state,
                         port.pins);
-  text += last_death_text(life) + life.summary.value_or("") + "\n\n";
+  text += bypass_text(report) + last_death_text(life) + life.summary.value_or("") + "\n\n";
   return text + control::account_text(report);
 }
 
@@ -107,6 +113,7 @@ std::string text_of(const StatusReport& report) {
   std::string text =
       fmt::format("process {}{}, up {:.0f} s\n", report.pid, netns_text(report), report.uptime_s);
   text += control::ready_text(report);
+  text += bypass_text(report);
   if (report.data_plane) text += last_death_text(*report.data_plane);
   if (report.cage && report.cage->why)
     text += fmt::format("the data plane: system calls {}, files {} ({})\n", report.cage->system_calls,

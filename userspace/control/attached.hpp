@@ -77,8 +77,8 @@ class Attached {
 
   virtual FlowsReport flows(const FlowQuery& query) const = 0;
   virtual FileRulesReport rules(const RuleQuery& query) const = 0;
-  // Every packet passes, or the policy decides again.
-  virtual Result<void> set_bypass(bool on) = 0;
+  // Every packet passes, or the policy decides again. ends_after: by itself; 0: when somebody says so.
+  virtual Result<void> set_bypass(bool on, std::chrono::seconds ends_after) = 0;
   // Opens the files of logs anew, as somebody has put others in their places (logrotate). A file that cannot
   // be opened is tried again later; until then its lines go to the one that was open.
   virtual ReopenedLogs reopen_logs() = 0;

@@ -396,6 +396,11 @@ Result<void> Broker::watch_egress(bool on) {
 std::vector<std::string> Broker::keep_house() {
   auto said = guard_pairs();
   const auto now = std::chrono::steady_clock::now();
+  if (bypass_ends_ && *bypass_ends_ <= now) {
+    end_bypass();
+    said.push_back(
+        fmt::format("the time of the bypass is over: the policy decides again on {}", interfaces()));
+  }
   if (now < next_look_) return said;
   next_look_ = now + kHouseTurn;
   look_for_gateways();
@@ -436,6 +441,8 @@ void Broker::look_for_gateways() {
 }
 
 bool Broker::leave() noexcept {
+  // Nobody is left to end it.
+  if (bypass_ends_) end_bypass();
   std::vector<Port*> there;
   for (std::size_t i = 0; i < ports_.size(); i++)
     if (has_its_program(*ports_[i], plan_.ports[i].facts.ifindex)) there.push_back(ports_[i].get());

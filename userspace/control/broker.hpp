@@ -67,7 +67,11 @@ class Broker : private DataPlaneKeeper {
   void reap() override;
   void never_began() override { end(); }
   Result<StatusReport> report(bool of_the_dead) override;
-  Result<void> bypass(bool on) override;
+  Result<void> bypass(bool on, std::chrono::seconds ends_after) override;
+  std::chrono::milliseconds due_in() const override;
+  // Until the bypass ends by itself; 0: it does not.
+  std::chrono::milliseconds bypass_left() const;
+  void end_bypass() noexcept;
   std::vector<std::string> keep_house() override;
   int news_fd() const override { return news_.fd(); }
   bool is_on_trial() const override;
@@ -152,6 +156,7 @@ class Broker : private DataPlaneKeeper {
   std::chrono::steady_clock::time_point next_look_{};
   LinkWatch news_;
   std::chrono::steady_clock::time_point next_guard_{};
+  std::optional<std::chrono::steady_clock::time_point> bypass_ends_;
   bool ready_ = false;  // said the data plane
   bool undone_ = false;
 };

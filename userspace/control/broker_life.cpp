@@ -50,6 +50,8 @@ Requests::Duties Broker::duties() {
                                  const xg_policy& header) { return install(slot, maps, header); },
           .activate = [this](u32 slot, u32 generation, u64 hash) { return activate(slot, generation, hash); },
           .set_state = [this](u32 state, bool bypassed_too) { return set_state(state, bypassed_too); },
+          .set_bypass = [this](bool on, std::chrono::seconds ends_after) { return bypass(on, ends_after); },
+          .bypass_left = [this] { return bypass_left(); },
           .watch_egress = [this](bool on) { return watch_egress(on); },
           .rename = [this](u32 port) { return rename(port); },
           .keep_policy = make_policy_memory,
@@ -280,8 +282,10 @@ Result<StatusReport> Broker::report(bool of_the_dead) {
   std::vector<std::string> modes;
   for (const auto& port : ports_)
     modes.emplace_back(port->mode == kernel::XdpMode::native ? "native" : "generic");
-  return report_without_data_plane(
+  auto made = report_without_data_plane(
       controls_, modes, std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count());
+  if (made) made->bypass = bypass_report(bypass_left());
+  return made;
 }
 
 void Broker::note_end(const std::string& why) noexcept { keep_last_end(plan_.interfaces(), why); }
@@ -290,7 +294,29 @@ void Broker::note_confirmed() { confirmed_hash_ = controls_.front().policy_hash(
 
 bool Broker::is_on_trial() const { return controls_.front().policy_hash() != confirmed_hash_; }
 
-Result<void> Broker::bypass(bool on) { return set_state(on ? XG_STATE_BYPASS : XG_STATE_RUNNING, true); }
+Result<void> Broker::bypass(bool on, std::chrono::seconds ends_after) {
+  if (auto set = set_state(on ? XG_STATE_BYPASS : XG_STATE_RUNNING, true); !set) return set;
+  bypass_ends_.reset();
+  if (on && ends_after.count() > 0) bypass_ends_ = std::chrono::steady_clock::now() + ends_after;
+  return {};
+}
+
+std::chrono::milliseconds Broker::bypass_left() const {
+  if (!bypass_ends_) return std::chrono::milliseconds(0);
+  const auto left = *bypass_ends_ - std::chrono::steady_clock::now();
+  return std::max(std::chrono::milliseconds(1), std::chrono::ceil<std::chrono::milliseconds>(left));
+}
+
+std::chrono::milliseconds Broker::due_in() const {
+  return bypass_ends_ ? std::min(kTurn, bypass_left()) : kTurn;
+}
+
+// Where it is still on: somebody may have ended it through a pinned map.
+void Broker::end_bypass() noexcept {
+  bypass_ends_.reset();
+  for (auto& control : controls_)
+    if (control.state() == XG_STATE_BYPASS) control.set_state(XG_STATE_RUNNING);
+}
 
 std::string Broker::interfaces() const { return fmt::format("{}", fmt::join(plan_.interfaces(), ", ")); }
 

@@ -8,6 +8,7 @@
 #include "maps/control.h"
 #include "userspace/control/client.hpp"
 #include "userspace/control/request/bypass.hpp"
+#include "userspace/kernel/names.hpp"
 #include "userspace/kernel/pins.hpp"
 
 namespace xdpgpu::control {
@@ -31,10 +32,15 @@ Result<void> store(const std::string& ifname, u32 state) {
 
 }  // namespace
 
-Result<Bypassed> set_bypass(const std::string& ifname, bool on) {
-  const auto answer = ask<Bypass>(ifname, {.on = on});
-  if (answer) return Bypassed{.bypass = answer->bypass};
+Result<Bypassed> set_bypass(const std::string& ifname, bool on, std::optional<u64> for_s) {
+  const auto answer = ask<Bypass>(ifname, {.on = on, .for_s = for_s});
+  if (answer) return Bypassed{.bypass = answer->bypass, .ends_in_s = answer->ends_in_s};
   if (answer.error().refused) return Error(answer.error().sentence);
+  if (for_s)
+    return Error(
+        fmt::format("{}; nothing was changed, as nobody would end the bypass: without --for it is put on "
+                    "until \"xdpgpu bypass off {}\"",
+                    answer.error().sentence, kernel::names::operand(ifname)));
   if (auto stored = store(ifname, on ? XG_STATE_BYPASS : XG_STATE_RUNNING); !stored)
     return Error(fmt::format("{}; {}", answer.error().sentence, stored.error()));
   return Bypassed{.bypass = on, .by_pins = true};

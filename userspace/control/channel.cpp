@@ -66,6 +66,8 @@ bool valid(const Message& message, std::size_t descriptors) {
       return message.a >= 1 && message.a <= kMaxProgramBytes;
     case MessageType::activate:
       return message.a <= 1 && message.b >= 1;
+    case MessageType::set_bypass:
+      return message.a <= 1 && message.b <= kMostBypassSeconds && (message.a == 1 || message.b == 0);
     case MessageType::made:
       return message.a <= 0xff && message.b <= 1;
     case MessageType::set_state:
@@ -73,6 +75,7 @@ bool valid(const Message& message, std::size_t descriptors) {
               message.a == XG_STATE_DRAINING) &&
              message.b <= 1;
     case MessageType::ready:
+    case MessageType::bypass_left:
     case MessageType::policy_kept:
     case MessageType::verify_program:
     case MessageType::compiler:

@@ -49,6 +49,9 @@ enum class MessageType : u32 {
                       // or refused
   program_map,        // a: slot, b: number << 8 | which of the maps made for that; map or refused
   retire_programs,    // a: slot, by which no packet goes: its programs are let go; done or refused
+  set_bypass,  // a: 1 if every packet is to pass, else 0; b: seconds after which that ends, 0: never; done or
+               // refused
+  bypass_left,  // done, with a u64: milliseconds until the bypass ends by itself; 0: it does not
   // broker → data plane
   maps_created = 64,  // two descriptors
   done,
@@ -72,6 +75,7 @@ inline constexpr u32 kMaxLines = 1u << 23;         // 512 MiB
 inline constexpr u32 kMaxRows = 1u << 17;          // 64 MiB
 inline constexpr u32 kMaxKeptBytes = 1100u << 20;  // beyond what a request with all its files may have
 inline constexpr u32 kMaxProgramBytes = 64u << 20;
+inline constexpr u32 kMostBypassSeconds = 7 * 24 * 3600;
 inline constexpr u32 kMaxMapOrders = 256;  // programs on devices whose maps the kernel has, too
 
 struct Message {

@@ -28,7 +28,6 @@ namespace asio = boost::asio;
 
 constexpr u32 kDrainMs = 2000;
 constexpr std::chrono::milliseconds kHousekeeping{100};
-constexpr std::chrono::seconds kStateTimeout{5};
 constexpr std::chrono::seconds kRenewRetry{5};
 // The longest batch that a GPU works on takes some milliseconds; software may be given no core for a while.
 // Below what the worker waits for (userspace/dataplane/retirer.cpp).
@@ -227,12 +226,14 @@ Result<void> DataPlane::start() {
   maps_->start();
   if (auto running = set_state(XG_STATE_RUNNING, false); !running) return running;
   if (changes_->translator().can_serve(*swap_->current())) renew_policy(std::chrono::milliseconds(0));
+  const auto ends = bypass_end();
   for (std::size_t i = 0; i < ports_.size(); i++)
     if (const auto& name = setup_.plan.ports[i].facts.name; ports_[i].state() == XG_STATE_BYPASS)
-      output_.problem(
-          fmt::format("bypass is still on, as it was before: every packet of {} passes; end it with \"xdpgpu "
-                      "bypass off {}\"",
-                      name, kernel::names::operand(name)));
+      output_.problem(fmt::format(
+          "bypass is still on, as it was before: every packet of {} passes; {}end it with \"xdpgpu "
+          "bypass off {}\"",
+          name, ends ? fmt::format("it ends by itself in {} s, or ", ends->ends_in_s) : "",
+          kernel::names::operand(name)));
 
   server_ = std::make_unique<Server>(
       context_, std::move(setup_.listener),

@@ -216,7 +216,8 @@ void DataPlaneLife::wait() {
   stand_in_.add_to(events, stands_in());
   for (const std::string& news : keeper_.keep_house()) say(news);
   output_.flush();
-  int ms = deadline_ || stand_in_.has_clients() ? 200 : static_cast<int>(DataPlaneKeeper::kTurn.count());
+  int ms = static_cast<int>(std::clamp<long>(keeper_.due_in().count(), 0, DataPlaneKeeper::kTurn.count()));
+  if (deadline_ || stand_in_.has_clients()) ms = std::min(ms, 200);
   if (next_start_) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next_start_ - Clock::now()).count();
     ms = static_cast<int>(std::clamp<long>(left, 0, ms));
@@ -346,9 +347,10 @@ StandIn::Answers DataPlaneLife::answers() {
             return answer;
           },
       .bypass =
-          [this](bool on) {
-            if (auto set = keeper_.bypass(on); !set) return Response::failure(set.error());
-            return Response::success(as_json(Bypass::Answer{on}));
+          [this](bool on, std::optional<u64> for_s) {
+            if (auto set = keeper_.bypass(on, std::chrono::seconds(for_s.value_or(0))); !set)
+              return Response::failure(set.error());
+            return Response::success(as_json(Bypass::Answer{on, for_s}));
           },
       .other =
           [this] {

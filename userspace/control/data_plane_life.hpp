@@ -59,10 +59,13 @@ class DataPlaneKeeper {
   virtual void never_began() = 0;
   // of_the_dead: there is no data plane any more, and what it had in hand is lost.
   virtual Result<StatusReport> report(bool of_the_dead) = 0;
-  virtual Result<void> bypass(bool on) = 0;
+  // ends_after: by itself, from keep_house(); 0: when somebody says so.
+  virtual Result<void> bypass(bool on, std::chrono::seconds ends_after) = 0;
   // Now and then, at least so often. Returns what is to be said of it, a sentence each.
   static constexpr std::chrono::milliseconds kTurn{1000};
   virtual std::vector<std::string> keep_house() = 0;
+  // When it has to be looked after next; never more than a turn.
+  virtual std::chrono::milliseconds due_in() const { return kTurn; }
   // Readable when there is something to be looked after at once; -1: there is nothing of that kind.
   virtual int news_fd() const { return -1; }
   // The kernel goes by a policy that is none of those that stay (--confirm).

@@ -123,8 +123,23 @@ FileRulesReport DataPlane::rules(const RuleQuery& query) const {
   return rule_stats_->top(*swap_->current(), query);
 }
 
-Result<void> DataPlane::set_bypass(bool on) {
-  return set_state(on ? XG_STATE_BYPASS : XG_STATE_RUNNING, true);
+Result<void> DataPlane::set_bypass(bool on, std::chrono::seconds ends_after) {
+  const auto answer =
+      broker_.call(Message::make(MessageType::set_bypass, on ? 1 : 0, static_cast<u32>(ends_after.count())),
+                   kStateTimeout);
+  if (!answer) return Error(answer.error());
+  if (answer->message.type != MessageType::done) return Error(answer->message.text);
+  return {};
+}
+
+// The broker ends it, whoever has asked for it by then.
+std::optional<BypassReport> DataPlane::bypass_end() const {
+  const bool bypassed = std::any_of(ports_.begin(), ports_.end(),
+                                    [](const auto& port) { return port.state() == XG_STATE_BYPASS; });
+  if (!bypassed || shutting_down_ || broker_gone_) return std::nullopt;
+  const auto answer = broker_.call(Message::make(MessageType::bypass_left), kReportTimeout);
+  if (!answer || answer->message.type != MessageType::done) return std::nullopt;
+  return bypass_report(std::chrono::milliseconds(answer->message.record<u64>()));
 }
 
 void DataPlane::detach(bool keep, const Reply& reply) {

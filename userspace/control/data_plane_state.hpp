@@ -94,6 +94,7 @@ class DataPlane final : public Attached {
       made->health = std::move(health);
     made->data_plane = life_report(setup_.before, true);
     made->policy.trial = on_trial();
+    made->bypass = bypass_end();
     made->last_end = setup_.plan.last_end;
     return made;
   }
@@ -108,7 +109,7 @@ class DataPlane final : public Attached {
   const std::vector<std::string>& lost_names() const override { return lost_names_; }
   FlowsReport flows(const FlowQuery& query) const override;
   FileRulesReport rules(const RuleQuery& query) const override;
-  Result<void> set_bypass(bool on) override;
+  Result<void> set_bypass(bool on, std::chrono::seconds ends_after) override;
   ReopenedLogs reopen_logs() override;
   void detach(bool keep, const Reply& reply) override;
 
@@ -117,6 +118,8 @@ class DataPlane final : public Attached {
   using error_code = boost::system::error_code;
   // Backends that change within it make one new generation.
   static constexpr std::chrono::milliseconds kHealthTogether{20};
+  // For the broker's answers that somebody waits for: to orders, and for a report.
+  static constexpr std::chrono::seconds kStateTimeout{5}, kReportTimeout{1};
 
   Result<void> start();
   Result<void> open_ports();
@@ -171,6 +174,8 @@ class DataPlane final : public Attached {
   // XG_STATE_*, by the broker. Not bypassed_too: of the ports that are not bypassed, as an operator's bypass
   // outlives the process that was told of it.
   Result<void> set_state(u32 state, bool bypassed_too);
+  // When an operator's bypass ends by itself, where there is one that does.
+  std::optional<BypassReport> bypass_end() const;
   // Ends everything in order; `reply` is the client's that asked for it, if one did.
   // keep: what the kernel decides by stays, for a later attach to go on with.
   void shut_down(const Reply& reply, bool keep = false);
@@ -204,7 +209,7 @@ class DataPlane final : public Attached {
   void go_back_after(std::chrono::seconds time);
 
   DataPlaneSetup setup_;
-  BrokerCalls broker_{setup_.broker};
+  mutable BrokerCalls broker_{setup_.broker};
   Output output_;
   Drivers drivers_;
   // Machine code for the same kind of GPU comes with a policy: by device's name, what each has already.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/control/report.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -325,6 +326,15 @@ Result<StatusReport> report_without_data_plane(const std::vector<PortControl>& p
   }
   report.packets = total(report.ports);
   return report;
+}
+
+std::optional<BypassReport> bypass_report(std::chrono::milliseconds left) {
+  if (left.count() <= 0) return std::nullopt;
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(left);
+  const auto at = std::chrono::system_clock::now() + left;
+  return BypassReport{
+      static_cast<u64>(seconds.count()),
+      fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::chrono::system_clock::to_time_t(at)))};
 }
 
 }  // namespace xdpgpu::control

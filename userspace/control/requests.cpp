@@ -69,6 +69,10 @@ Result<Message> Requests::answer(const Message& message, std::vector<int>& descr
     }
     case MessageType::set_state:
       return done_or_refused(duties_.set_state(message.a, message.b == 1));
+    case MessageType::set_bypass:
+      return done_or_refused(duties_.set_bypass(message.a == 1, std::chrono::seconds(message.b)));
+    case MessageType::bypass_left:
+      return Message::with(MessageType::done, 0, 0, static_cast<u64>(duties_.bypass_left().count()));
     case MessageType::watch_egress:
       return done_or_refused(duties_.watch_egress(message.a == 1));
     case MessageType::renamed: {

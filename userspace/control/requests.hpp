@@ -5,6 +5,7 @@
 // it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ class Requests {
     std::function<Result<void>(u32 slot, u32 generation, u64 policy_hash)> activate;
     // bypassed_too: also of ports that an operator has bypassed.
     std::function<Result<void>(u32 state, bool bypassed_too)> set_state;
+    std::function<Result<void>(bool on, std::chrono::seconds ends_after)> set_bypass;  // 0: never
+    std::function<std::chrono::milliseconds()> bypass_left;  // until it ends; 0: it does not by itself
     std::function<Result<void>(bool on)> watch_egress;
     std::function<Result<std::string>(u32 port)> rename;       // returns the name that the interface has now
     std::function<Result<kernel::Fd>(u32 bytes)> keep_policy;  // returns memory for a policy

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <string_view>
 
 #include "userspace/control/request/bypass.hpp"
@@ -24,10 +25,11 @@ constexpr std::chrono::seconds kPatience{2};
 constexpr std::size_t kMostTaken = 16;  // new clients
 constexpr int kMostParts = 8;           // of what one says
 
-// Whether the line, a JSON object, gives that member that value. Members of objects in it count as its own:
-// who may ask for the one may ask for the other. A string's quotation marks are escaped, so none passes for a
-// member.
-bool says(std::string_view line, std::string_view member, std::string_view value) {
+// Whether the line, a JSON object, gives that member a value that is so. Members of objects in it count as
+// its own: who may ask for the one may ask for the other. A string's quotation marks are escaped, so none
+// passes for a member.
+template <class Is>
+bool has_value(std::string_view line, std::string_view member, const Is& is) {
   const std::string name = '"' + std::string(member) + '"';
   const auto skip_blanks = [&](std::size_t at) {
     while (at < line.size() && (line[at] == ' ' || line[at] == '\t')) at++;
@@ -36,9 +38,24 @@ bool says(std::string_view line, std::string_view member, std::string_view value
   for (auto at = line.find(name); at != line.npos; at = line.find(name, at + 1)) {
     const auto colon = skip_blanks(at + name.size());
     if (colon >= line.size() || line[colon] != ':') continue;
-    if (line.substr(skip_blanks(colon + 1)).starts_with(value)) return true;
+    if (is(line.substr(skip_blanks(colon + 1)))) return true;
   }
   return false;
+}
+bool says(std::string_view line, std::string_view member, std::string_view value) {
+  return has_value(line, member, [&](std::string_view there) { return there.starts_with(value); });
+}
+
+// The seconds that the line gives as that member; nothing: none, or no number of them.
+std::optional<u64> seconds_of(std::string_view line, std::string_view member) {
+  u64 seconds = 0;
+  const bool given = has_value(line, member, [&](std::string_view there) {
+    const auto [end, error] = std::from_chars(there.data(), there.data() + there.size(), seconds);
+    const auto behind = there.substr(static_cast<std::size_t>(end - there.data()));
+    return error == std::errc() && seconds >= 1 && seconds <= Bypass::kMostSeconds &&
+           (behind.empty() || behind.find_first_of(",} \t") == 0);
+  });
+  return given ? std::optional(seconds) : std::nullopt;
 }
 
 }  // namespace
@@ -105,7 +122,13 @@ Response StandIn::answer(const std::string& line) const {
   if (asks_for(Bypass::kName)) {
     if (!is("on", "true") && !is("on", "false"))
       return Response::failure("bypass needs \"on\": true or false");
-    return answers_.bypass(is("on", "true"));
+    const bool on = is("on", "true");
+    const auto for_s = seconds_of(line, "for_s");
+    if (!for_s && is("for_s", ""))
+      return Response::failure(
+          fmt::format("\"for_s\" is not a number of seconds from 1 to {}", Bypass::kMostSeconds));
+    if (for_s && !on) return Response::failure(Bypass::kOnlyOn);
+    return answers_.bypass(on, for_s);
   }
   return answers_.other();
 }

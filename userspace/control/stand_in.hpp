@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 #include <list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ class StandIn {
   struct Answers {
     std::function<Response()> status;
     std::function<Response(bool keep)> detach;
-    std::function<Response(bool on)> bypass;
+    std::function<Response(bool on, std::optional<u64> for_s)> bypass;
     std::function<Response()> other;  // to whatever else is asked
     // Whose attach it is: "eth0, eth1". What names another one is not done.
     std::function<std::string()> interfaces;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -542,6 +543,18 @@ struct GoesOn {
   }
 };
 
+// A bypass that ends by itself.
+struct BypassReport {
+  u64 ends_in_s = 0;    // rounded up
+  std::string ends_at;  // "2026-11-23 19:00:00 UTC"
+  static void fields(auto& self, auto& field) {
+    field("ends_in_s", self.ends_in_s);
+    field("ends_at", self.ends_at);
+  }
+};
+// left: 0: it does not.
+std::optional<BypassReport> bypass_report(std::chrono::milliseconds left);
+
 struct StatusReport {
   int pid = 0;
   NetnsReport netns;
@@ -556,6 +569,7 @@ struct StatusReport {
   std::optional<LogReport> log;                      // where the policy has one
   std::optional<std::vector<BackendReport>> health;  // where any is checked
   std::optional<LifeReport> data_plane;
+  std::optional<BypassReport> bypass;  // where it is on, and ends by itself
   std::optional<LastEnd> last_end;
   // At the beginning, and at the end.
   std::optional<std::string> event;  // "ready", "end"
@@ -578,6 +592,7 @@ struct StatusReport {
     field("log", self.log);
     field("health", self.health);
     field("data_plane", self.data_plane);
+    field("bypass", self.bypass);
     field("last_end", self.last_end);
     field("event", self.event);
     field("goes_on", self.goes_on);
