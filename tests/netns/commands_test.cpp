@@ -289,6 +289,25 @@ TEST_F(Commands, APolicyOnTrialIsSeen) {
   EXPECT_EQ(attached_->detach().status, 0);
 }
 
+TEST_F(Commands, DetachingAllTakesWhatRunsAndWhatIsLeft) {
+  attach(policy(R"("default": "drop")"));
+  attached_->kill_outright();
+  const std::unique_ptr<Attached> dead = std::move(attached_);
+  Attached other(*host_, AttachSpec{{host_second().ifname()}, policy(R"("default": "drop")")});
+  const Outcome all = product(*host_, {"detach", "--all", "-o", "json"});
+  ASSERT_EQ(all.status, 0) << all.err;
+  const Json list = Json::parse(all.out);
+  ASSERT_EQ(list.size(), 2U) << list;
+  const bool first = list.at(0).contains("removed");
+  EXPECT_TRUE(list.at(first ? 0 : 1).contains("removed")) << list;
+  EXPECT_EQ(list.at(first ? 1 : 0).value("event", ""), "end") << list;
+  EXPECT_EQ(other.process().wait(10s), 0);
+  EXPECT_EQ(leftovers(*host_, {host_port().ifname(), host_second().ifname()}), std::vector<std::string>{});
+  const Outcome again = product(*host_, {"detach", "--all"});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_NE(again.out.find("nothing is attached"), std::string::npos) << again.out;
+}
+
 TEST_F(Commands, HowTheLastAttachEndedIsSaid) {
   const std::string drop = policy(R"("default": "drop")"), name = host_port().ifname();
   attach(drop);

@@ -397,7 +397,7 @@ TEST_F(Signals, OthersEndNothing) {
   const TemporaryFile policy(kOpen);
   attach_by(policy);
   const pid_t broker = attached_->process().pid(), data_plane = attached_->data_plane();
-  for (const int number : {SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGVTALRM, SIGPROF, SIGIO})
+  for (const int number : {SIGUSR1, SIGALRM, SIGPIPE, SIGVTALRM, SIGPROF, SIGIO})
     for (const pid_t whom : {broker, data_plane, -broker, -data_plane}) {
       kill(whom, number);
       EXPECT_EQ(attached_->process().wait(20ms), -1) << "signal " << number << " to " << whom;
@@ -410,6 +410,45 @@ TEST_F(Signals, OthersEndNothing) {
   EXPECT_EQ(attached_->detach().status, 0) << said();
 }
 
+// SIGUSR2, to the broker, is "detach --keep"; to the data plane it is nothing.
+TEST_F(Signals, OneLeavesWhatDecides) {
+  const TemporaryFile policy(kClosed);
+  attach_by(policy);
+  kill(attached_->data_plane(), SIGUSR2);
+  EXPECT_EQ(attached_->process().wait(100ms), -1);
+  attached_->process().signal(SIGUSR2);
+  EXPECT_EQ(attached_->process().wait(10s), 0) << said();
+  EXPECT_FALSE(answers()) << "the kernel goes on";
+  const std::unique_ptr<Attached> left = std::move(attached_);
+  // What an order has left stays where somebody cleans up after those that left by none.
+  const Outcome unless = product(*host_, {"detach", name(), "--unless-left"});
+  EXPECT_EQ(unless.status, 0) << unless.err;
+  EXPECT_NE(unless.out.find("told to leave it"), std::string::npos) << unless.out;
+  EXPECT_FALSE(answers());
+  attach_by(policy);
+  EXPECT_TRUE(attached_->status().at("last_end").value("left", false)) << attached_->status();
+  EXPECT_EQ(attached_->status().at("policy").at("generation"), 1) << "it has gone on";
+  // An order to undo all stands above it.
+  // Stopped, the broker sees both at once.
+  for (const int number : {SIGSTOP, SIGUSR2, SIGTERM, SIGCONT}) attached_->process().signal(number);
+  EXPECT_EQ(attached_->process().wait(10s), 0) << said();
+  EXPECT_TRUE(answers());
+  attached_.reset();
+  EXPECT_TRUE(nothing_is_left());
+  EXPECT_EQ(product(*host_, {"detach", name(), "--unless-left"}).status, 0) << "nothing is left";
+}
+
+TEST_F(Signals, WhatAKilledOneLeftWasNotLeftByOrder) {
+  const TemporaryFile policy(kClosed);
+  attach_by(policy);
+  attached_->kill_outright();
+  const std::unique_ptr<Attached> dead = std::move(attached_);
+  EXPECT_FALSE(answers());
+  EXPECT_EQ(product(*host_, {"detach", name(), "--unless-left"}).status, 0);
+  EXPECT_TRUE(answers()) << "nobody told a killed one to leave it";
+  EXPECT_TRUE(nothing_is_left());
+}
+
 TEST_F(Signals, OfADaemonAreTheSame) {
   const TemporaryFile policy(kClosed);
   const Outcome outcome = product(*host_, {"attach", name(), "--policy", policy.path(), "--mode", "copy",
@@ -417,7 +456,7 @@ TEST_F(Signals, OfADaemonAreTheSame) {
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const auto processes = background();
   ASSERT_EQ(processes.size(), 2U) << fmt::format("{}", processes_in(*host_));
-  for (const int number : {SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE})
+  for (const int number : {SIGUSR1, SIGALRM, SIGPIPE})
     for (const pid_t process : processes) {
       kill(process, number);
       kill(-getpgid(process), number);

@@ -76,7 +76,9 @@ TEST_F(CliErrors, OneSentenceAndTheStatus) {
       {{"policy", "check", dangling}, 2, {dangling, "No such file"}},
       {{"policy", "apply", "no-such-if", lists_fifo}, 2, {"/lists/a/file", "is a FIFO"}},
       {{"attach", "no-such-if", "--pass-all"}, 1, {}},  // not root: says so; root: names the interface
-      {{"detach"}, 2, {"interface"}},
+      {{"detach"}, 2, {"interface", "--all"}},
+      {{"detach", "eth0", "--all"}, 2, {"interface", "--all"}},
+      {{"detach", "eth0", "--keep", "--unless-left"}, 2, {"--keep", "--unless-left"}},
       {{"detach", "no-such-if"}, 1, {}},
       {{"detach", "../../../../no/such/folder"}, 2, {"../../../../no/such/folder", "15"}},
       {{"detach", "sixteen-letters!"}, 2, {"sixteen-letters!", "15"}},

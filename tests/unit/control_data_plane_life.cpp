@@ -61,7 +61,7 @@ class Keeper : public DataPlaneKeeper {
   Result<void> bypass(bool, std::chrono::seconds) override { return {}; }
   std::vector<std::string> keep_house() override { return {}; }
   bool is_on_trial() const override { return false; }
-  void note_end(const std::string&) noexcept override {}
+  void note_end(const std::string&, bool) noexcept override {}
   std::string interfaces() const override { return "eth0"; }
   std::string on_failure() const override { return "is dropped (on_failure)"; }
 };

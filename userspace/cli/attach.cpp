@@ -21,7 +21,8 @@ constexpr const char* kAbout =
 
 constexpr const char* kFooter =
     "\nSIGHUP applies the policy file again, as \"xdpgpu policy apply\" does, but leaves --audit as it is.\n"
-    "SIGTERM, SIGINT and SIGQUIT detach.\n"
+    "SIGTERM, SIGINT and SIGQUIT detach; SIGUSR2 does what \"xdpgpu detach --keep\" does. To a service\n"
+    "manager that wants to know ($NOTIFY_SOCKET) it says when traffic is handled, and how it goes.\n"
     "\nExamples:\n"
     "  sudo xdpgpu policy init && sudo xdpgpu attach eth0\n"
     "  sudo xdpgpu attach eth0 eth1 --policy bridge.json --mode copy --device cuda\n"

@@ -15,6 +15,7 @@
 #include "userspace/control/broker.hpp"
 #include "userspace/control/output_relay.hpp"
 #include "userspace/control/plan.hpp"
+#include "userspace/control/service_manager.hpp"
 #include "userspace/control/signals.hpp"
 
 namespace xdpgpu::control {
@@ -33,13 +34,14 @@ int fail(const AttachOptions& options, std::string sentence) {
   return fail(options, Refused{1, std::move(sentence)});
 }
 
-int run_broker(Plan plan, const AttachOptions& options, const std::function<void(OutputRelay&)>& on_ready) {
+int run_broker(Plan plan, const AttachOptions& options, ServiceManager& manager,
+               const std::function<void(OutputRelay&)>& on_ready) {
   auto broker = Broker::make(std::move(plan), options);
   if (!broker) return fail(options, broker.error());
   // The broker outlives nothing of what it says.
   auto relay = OutputRelay::start();
   if (!relay) return fail(options, relay.error());
-  const int status = (*broker)->run([&] { on_ready(**relay); });
+  const int status = (*broker)->run([&] { on_ready(**relay); }, manager);
   broker->reset();
   return status;
 }
@@ -75,7 +77,8 @@ int run_in_background(Plan plan, const AttachOptions& options) {
   if (child == 0) {
     reader = kernel::Fd();
     setsid();
-    const int status = run_broker(std::move(plan), options, [&](OutputRelay& relay) {
+    ServiceManager nobody;  // it asks for the process that it started, which ends
+    const int status = run_broker(std::move(plan), options, nobody, [&](OutputRelay& relay) {
       // What is said from now on goes to the system log.
       relay.leave();
       const char ready = 1;
@@ -96,11 +99,12 @@ int run_in_background(Plan plan, const AttachOptions& options) {
 
 int attach(const AttachOptions& options) {
   ignore_what_is_no_order();
+  auto manager = ServiceManager::from_environment();
   if (auto allowed = allow_open_files(options); !allowed) return fail(options, allowed.error());
   auto plan = make_plan(options);
   if (!plan) return fail(options, plan.error());
   if (options.daemon) return run_in_background(std::move(*plan), options);
-  return run_broker(std::move(*plan), options, [](OutputRelay&) {});
+  return run_broker(std::move(*plan), options, manager, [](OutputRelay&) {});
 }
 
 }  // namespace xdpgpu::control

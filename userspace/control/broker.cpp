@@ -60,7 +60,8 @@ std::optional<kernel::XdpMode> required_mode(host::IoMode mode) {
 sigset_t handled_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD}) sigaddset(&set, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD})
+    sigaddset(&set, number);
   return set;
 }
 

@@ -24,6 +24,7 @@
 #include "userspace/control/policy_tables.hpp"
 #include "userspace/control/port_control.hpp"
 #include "userspace/control/requests.hpp"
+#include "userspace/control/service_manager.hpp"
 #include "userspace/dataplane/in_hand.hpp"
 #include "userspace/kernel/gateways.hpp"
 #include "userspace/kernel/remains.hpp"
@@ -38,8 +39,8 @@ class Broker : private DataPlaneKeeper {
   ~Broker() override;
 
   // Forks the data plane, serves it, and returns the exit status once all is undone. `on_ready` is called
-  // when traffic flows.
-  int run(const std::function<void()>& on_ready);
+  // when traffic flows. The service manager is told how it goes.
+  int run(const std::function<void()>& on_ready, ServiceManager& manager);
 
  private:
   struct Port;
@@ -75,7 +76,8 @@ class Broker : private DataPlaneKeeper {
   std::vector<std::string> keep_house() override;
   int news_fd() const override { return news_.fd(); }
   bool is_on_trial() const override;
-  void note_end(const std::string& why) noexcept override;
+  void note_end(const std::string& why, bool left) noexcept override;
+  bool decides() const override;
   std::string interfaces() const override;
   void note_confirmed();
   std::string on_failure() const override;

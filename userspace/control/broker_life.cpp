@@ -24,7 +24,7 @@
 
 namespace xdpgpu::control {
 
-int Broker::run(const std::function<void()>& on_ready) {
+int Broker::run(const std::function<void()>& on_ready, ServiceManager& manager) {
   DataPlaneLife::Options options;
   options.json = options_.json;
   options.daemon = options_.daemon;
@@ -32,6 +32,7 @@ int Broker::run(const std::function<void()>& on_ready) {
   options.signals = signals_.get();
   options.admission = {.group = plan_.control_group, .excluded = data_plane_user_id()};
   options.policy_file = options_.policy_file;
+  options.manager = &manager;
   try {
     return DataPlaneLife(*this, std::move(options), on_ready).run();
   } catch (const std::exception& error) {
@@ -288,7 +289,15 @@ Result<StatusReport> Broker::report(bool of_the_dead) {
   return made;
 }
 
-void Broker::note_end(const std::string& why) noexcept { keep_last_end(plan_.interfaces(), why); }
+void Broker::note_end(const std::string& why, bool left) noexcept {
+  keep_last_end(plan_.interfaces(), why, left);
+}
+
+bool Broker::decides() const {
+  for (u32 i = 0; i < ports_.size(); i++)
+    if (!has_its_program(*ports_[i], plan_.ports[i].facts.ifindex)) return false;
+  return true;
+}
 
 void Broker::note_confirmed() { confirmed_hash_ = controls_.front().policy_hash(); }
 

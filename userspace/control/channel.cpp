@@ -49,6 +49,7 @@ bool valid(const Message& message, std::size_t descriptors) {
     case MessageType::ending:
     case MessageType::retire_programs:
     case MessageType::gone:
+    case MessageType::stop:
       return message.a <= 1;
     case MessageType::load_program:
       return message.a <= 1 && message.b < XG_MAX_PROGRAMS;
@@ -87,7 +88,6 @@ bool valid(const Message& message, std::size_t descriptors) {
     case MessageType::maps_created:
     case MessageType::done:
     case MessageType::refused:
-    case MessageType::stop:
       return true;
   }
   return false;
@@ -146,7 +146,7 @@ Result<Received> Channel::call(const Message& message, std::chrono::milliseconds
     auto received = receive(timeout);
     if (!received) return received;
     if (received->message.type == MessageType::stop)
-      stop_pending_ = true;
+      stop_pending_ = received->message.a == 0 || stop_pending_ == Stop::undo ? Stop::undo : Stop::keep;
     else if (received->message.type == MessageType::reopen_logs)
       reopen_pending_ = true;
     else

@@ -56,7 +56,7 @@ enum class MessageType : u32 {
   maps_created = 64,  // two descriptors
   done,
   refused,      // text says why
-  stop,         // detach: drain and stop
+  stop,         // detach: drain and stop; a: 1 if what decides is to stay for a later attach, else 0
   gone,         // a: 1 if what decides was left, else 0: then programs, pins and veths are removed
   memory,       // one descriptor: so much memory as was asked for
   compiler,     // one descriptor: what orders are sent through (userspace/compiler/compiler.hpp)
@@ -146,7 +146,11 @@ class Channel {
   // `reopen_logs` for the other one.
   Result<Received> call(const Message& message, std::chrono::milliseconds timeout);
   // Any thread.
-  bool take_pending_stop() noexcept { return stop_pending_.exchange(false); }
+  // Nothing: none has come. Else whether what decides is to stay, by all that have come.
+  std::optional<bool> take_pending_stop() noexcept {
+    const Stop stop = stop_pending_.exchange(Stop::none);
+    return stop == Stop::none ? std::nullopt : std::optional(stop == Stop::keep);
+  }
   bool take_pending_reopen() noexcept { return reopen_pending_.exchange(false); }
   // Whether send() or receive() has found that the other side closed its end. Any thread.
   bool closed() const noexcept { return closed_; }
@@ -154,7 +158,8 @@ class Channel {
  private:
   kernel::Fd fd_;
   bool takes_descriptors_ = true;
-  std::atomic<bool> stop_pending_ = false;
+  enum class Stop { none, keep, undo };
+  std::atomic<Stop> stop_pending_ = Stop::none;
   std::atomic<bool> reopen_pending_ = false;
   std::atomic<bool> closed_ = false;
 };

@@ -278,7 +278,7 @@ void DataPlane::watch_broker() {
   if (!broker_events_.is_open()) broker_events_.assign(dup(setup_.broker.fd()));
   broker_events_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const error_code& error) {
     if (error || shutting_down_) return;
-    bool stop = false, reopen = false;
+    bool stop = false, keep = false, reopen = false;
     {
       const auto held = broker_.hold();
       if (!held) return watch_broker_later();  // an answer, to who waits for it
@@ -288,10 +288,11 @@ void DataPlane::watch_broker() {
         const auto received = setup_.broker.receive(std::chrono::milliseconds(0));
         if (!received) broker_is_gone();
         stop = !received || received->message.type == MessageType::stop;
+        keep = received && stop && received->message.a == 1;
         reopen = received && received->message.type == MessageType::reopen_logs;
       }
     }
-    if (stop) return shut_down({});
+    if (stop) return shut_down({}, keep);
     if (reopen) (void)reopen_logs();
     watch_broker();
   });
@@ -312,7 +313,7 @@ void DataPlane::keep_house() {
     for (const auto& event : engine_->poll()) output_.problem(event);
     rule_stats_->forget_before(engine_->oldest_generation());
     if (engine_->wants_policy_again()) renew_policy(std::chrono::milliseconds(0));
-    if (setup_.broker.take_pending_stop()) return shut_down({});
+    if (const auto keep = setup_.broker.take_pending_stop()) return shut_down({}, *keep);
     watch_logs();
     if (++ticks_ % kAlarmTicks == 0) {
       watch_alarms();

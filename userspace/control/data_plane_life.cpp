@@ -65,6 +65,7 @@ int DataPlaneLife::run() {
     reap();
     if (status_) break;
     reload_policy();
+    tell_manager();
     if (child_ < 0 && next_start_ && Clock::now() >= *next_start_) {
       start();
       continue;
@@ -76,7 +77,8 @@ int DataPlaneLife::run() {
     }
     wait();
   }
-  if (ready_) keeper_.note_end(why_.empty() ? "it failed; the log says why" : why_);
+  const bool left = ordered_.value_or(false);
+  if (ready_ || left) keeper_.note_end(why_.empty() ? "it failed; the log says why" : why_, left);
   return *status_;
 }
 
@@ -116,6 +118,7 @@ void DataPlaneLife::start() {
   };
   duties.ending = [this](bool keep, const std::string& why) {
     ordered_ = may_keep(keep);
+    if (options_.manager) options_.manager->stopping();
     if (!why.empty()) end_for(why);
     if (!deadline_) deadline_ = Clock::now() + kStopTimeout;
   };
@@ -222,6 +225,8 @@ void DataPlaneLife::wait() {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next_start_ - Clock::now()).count();
     ms = static_cast<int>(std::clamp<long>(left, 0, ms));
   }
+  if (options_.manager && ready_ && !ordered_)
+    ms = std::min(ms, static_cast<int>(options_.manager->due_in().count()));
   if (poll(events.data(), events.size(), ms) < 0 && errno != EINTR) {
     // Whatever the kernel lacks just now, it is no reason to let go.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -236,7 +241,10 @@ void DataPlaneLife::wait() {
 void DataPlaneLife::take_signals() {
   signalfd_siginfo signal{};
   while (read(options_.signals, &signal, sizeof(signal)) == sizeof(signal)) {
-    if (signal.ssi_signo == SIGCHLD || ordered_ || status_) continue;
+    // Told to leave what decides, it may still be told to undo all.
+    const bool undo_after_all =
+        ordered_.value_or(false) && signal.ssi_signo != SIGHUP && signal.ssi_signo != SIGUSR1;
+    if (signal.ssi_signo == SIGCHLD || (ordered_ && !undo_after_all) || status_) continue;
     if (signal.ssi_signo == SIGHUP) {
       reload_.ask();
       if (stands_in()) say("SIGHUP: the policy file is applied again when there is a data plane");
@@ -250,11 +258,24 @@ void DataPlaneLife::take_signals() {
     end_for(fmt::format(
         "SIG{} from {}", sigabbrev_np(static_cast<int>(signal.ssi_signo)),
         signal.ssi_code == SI_KERNEL ? "the terminal" : name_of_process(static_cast<pid_t>(signal.ssi_pid))));
-    if (child_ < 0) return end_by_itself(false, nullptr);
-    ordered_ = false;
-    deadline_ = Clock::now() + kStopTimeout;
-    (void)channel_.send(Message::make(MessageType::stop));
+    take_order(signal.ssi_signo == SIGUSR2);
+    if (child_ < 0) return;
   }
+}
+
+void DataPlaneLife::take_order(bool keep) {
+  if (options_.manager) options_.manager->stopping();
+  if (child_ < 0) return end_by_itself(keep, nullptr);
+  ordered_ = may_keep(keep);
+  if (!deadline_) deadline_ = Clock::now() + kStopTimeout;
+  (void)channel_.send(Message::make(MessageType::stop, keep ? 1 : 0));
+}
+
+void DataPlaneLife::tell_manager() {
+  if (!options_.manager || !ready_ || ordered_) return;
+  options_.manager->tell(
+      stands_in() ? what_now() : fmt::format("Handles the packets of {}", keeper_.interfaces()),
+      [this] { return keeper_.decides(); });
 }
 
 // What is asked for while there is no data plane waits for the next one.
@@ -269,6 +290,8 @@ void DataPlaneLife::reload_policy() {
 
 // In place of what the data plane does when it is told to detach.
 void DataPlaneLife::end_by_itself(bool keep, Response* answer) {
+  if (options_.manager) options_.manager->stopping();
+  ordered_ = keep;
   kill_data_plane();
   const bool left = keeper_.finish(keep);
   auto account = keeper_.report(true);

@@ -17,6 +17,7 @@
 #include "userspace/control/output.hpp"
 #include "userspace/control/policy_reload.hpp"
 #include "userspace/control/requests.hpp"
+#include "userspace/control/service_manager.hpp"
 #include "userspace/control/stand_in.hpp"
 #include "userspace/control/status_report.hpp"
 
@@ -70,8 +71,11 @@ class DataPlaneKeeper {
   virtual int news_fd() const { return -1; }
   // The kernel goes by a policy that is none of those that stay (--confirm).
   virtual bool is_on_trial() const = 0;
-  // For good, once it has handled packets: why.
-  virtual void note_end(const std::string& why) noexcept = 0;
+  // For good, once it has handled packets: why. left: by order, for the next attach.
+  virtual void note_end(const std::string& why, bool left) noexcept = 0;
+  // The kernel's program is in its place on every interface, so that it decides with and without a data
+  // plane.
+  virtual bool decides() const { return true; }
   virtual std::string interfaces() const = 0;  // "eth0, eth1"
   virtual std::string on_failure() const = 0;  // what becomes of packets: "is dropped (on_failure)"
 };
@@ -84,7 +88,8 @@ class DataPlaneLife {
     int listener = -1;
     int signals = -1;  // a signalfd
     Server::Admission admission;
-    std::string policy_file;  // that SIGHUP applies again; empty: there is none
+    std::string policy_file;            // that SIGHUP applies again; empty: there is none
+    ServiceManager* manager = nullptr;  // is told how it goes, and outlives this object; may be none
   };
   // The keeper outlives this object. on_ready is called when traffic flows for the first time.
   DataPlaneLife(DataPlaneKeeper& keeper, Options options, std::function<void()> on_ready);
@@ -103,7 +108,9 @@ class DataPlaneLife {
   void died(const std::string& how);
   void serve_data_plane();
   void take_signals();
+  void take_order(bool keep);
   void reload_policy();
+  void tell_manager();
   void wait();
   void kill_data_plane();
   void end(int status) { status_ = status; }

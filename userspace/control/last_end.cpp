@@ -41,12 +41,13 @@ void remove_the_oldest() {
 
 }  // namespace
 
-void keep_last_end(const std::vector<std::string>& interfaces, const std::string& why) noexcept try {
+void keep_last_end(const std::vector<std::string>& interfaces, const std::string& why, bool left) noexcept
+    try {
   for (const char* folder : {XG_RUN_ROOT, kFolder})
     if (mkdir(folder, 0755) == 0) (void)!chmod(folder, 0755);
   if (const auto stands = kernel::stands_by_root(kFolder); !stands || !*stands) return;
-  const Json end =
-      as_json(LastEnd{fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr))), why});
+  const Json end = as_json(LastEnd{fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(std::time(nullptr))),
+                                   why, left ? std::optional(true) : std::nullopt});
   for (const auto& ifname : interfaces) {
     // Whole or not at all, and never through a link that stands there.
     const fs::path file = file_of(ifname, kernel::names::own_scope()), part = file.string() + "~";

@@ -14,15 +14,19 @@
 
 namespace xdpgpu::control {
 
-// why: "SIGTERM from process 1 (systemd)". Where it cannot be written it is not known later.
-void keep_last_end(const std::vector<std::string>& interfaces, const std::string& why) noexcept;
+// why: "SIGTERM from process 1 (systemd)". left: by order, what the kernel decides by stays for the next
+// attach. Where it cannot be written it is not known later.
+void keep_last_end(const std::vector<std::string>& interfaces, const std::string& why,
+                   bool left = false) noexcept;
 
 struct LastEnd {
   std::string at;   // "2026-11-23 19:00:00 UTC"
   std::string why;  // as above
+  std::optional<bool> left{};
   static void fields(auto& self, auto& field) {
     field("at", self.at);
     field("why", self.why);
+    field("left", self.left);
   }
 };
 

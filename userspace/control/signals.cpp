@@ -6,18 +6,17 @@
 namespace xdpgpu::control {
 namespace {
 
-constexpr int kNoOrders[] = {SIGUSR1, SIGUSR2, SIGALRM,   SIGPIPE, SIGVTALRM,
-                             SIGPROF, SIGIO,   SIGSTKFLT, SIGPWR};
-constexpr int kOrders[] = {SIGHUP, SIGINT, SIGTERM, SIGQUIT};
+constexpr int kNoOrders[] = {SIGUSR1, SIGALRM, SIGPIPE, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, SIGPWR};
+constexpr int kOrders[] = {SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR2};
 
 }  // namespace
 
 void ignore_what_is_no_order() noexcept {
   for (const int number : kNoOrders) signal(number, SIG_IGN);
-  sigset_t hangup;
-  sigemptyset(&hangup);
-  sigaddset(&hangup, SIGHUP);
-  sigprocmask(SIG_BLOCK, &hangup, nullptr);
+  sigset_t waiting;
+  sigemptyset(&waiting);
+  for (const int number : {SIGHUP, SIGUSR2}) sigaddset(&waiting, number);
+  sigprocmask(SIG_BLOCK, &waiting, nullptr);
 }
 
 void ignore_all_signals() noexcept {
