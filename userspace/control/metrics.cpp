@@ -71,7 +71,8 @@ MetricsReport metrics_report(const xg_queue_metrics& m) {
   std::copy(std::begin(m.batch_log2), std::end(m.batch_log2), report.batches.log2.begin());
   report.device_time.durations = dataplane::device_time_of(m);
   std::copy(std::begin(m.device_ns_log2), std::end(m.device_ns_log2), report.device_time.log2.begin());
-  report.latency = dataplane::latency_of(m);
+  report.latency.durations = dataplane::latency_of(m);
+  report.latency.log2 = dataplane::latency_log2(m);
   return report;
 }
 
@@ -92,7 +93,8 @@ std::string durations_text(const dataplane::Durations& durations) {
 std::string metrics_text(const QueueReport& queue) {
   const MetricsReport& metrics = queue.service->metrics;
   std::string text = rings_text(metrics);
-  if (metrics.latency.count) text += fmt::format("    latency: {}\n", durations_text(metrics.latency));
+  if (const auto& latency = metrics.latency.durations; latency.count)
+    text += fmt::format("    latency: {}\n", durations_text(latency));
   if (const auto& batches = metrics.batches; batches.count)
     text += fmt::format("    batches: {} of {:.1f} packets on average; device time {}\n", batches.count,
                         static_cast<double>(batches.packets) / static_cast<double>(batches.count),

@@ -64,6 +64,7 @@ struct Fields<dataplane::Durations> {
     field("p99", self.p99_ns);
     field("p99_9", self.p99_9_ns);
     field("max", self.most_ns);
+    field("sum", self.sum_ns);
   }
 };
 template <>
@@ -182,7 +183,8 @@ struct QueueBatches {
     field("log2", self.log2);
   }
 };
-struct DeviceTime {
+// Durations, and how many of them were below 1, 2, 4, 8 ... ns.
+struct TimeHistogram {
   dataplane::Durations durations;
   std::array<u64, XG_DEVICE_BUCKETS> log2{};
   static void fields(auto& self, auto& field) {
@@ -196,8 +198,8 @@ struct MetricsReport {
   QueueFrames frames;
   KernelLosses kernel_losses;
   QueueBatches batches;
-  DeviceTime device_time;        // "device_time_ns"
-  dataplane::Durations latency;  // "latency_ns"
+  TimeHistogram device_time;  // "device_time_ns"
+  TimeHistogram latency;      // "latency_ns"
   static void fields(auto& self, auto& field) {
     field("ring_size", self.ring_size);
     field("send_ring_size", self.send_ring_size);

@@ -31,6 +31,7 @@ Durations summary(std::span<const u64> buckets, u64 sum_ns, u64 most_ns, Floor&&
   out.p99_ns = percentile(buckets, out.count, 990, most_ns, floor);
   out.p99_9_ns = percentile(buckets, out.count, 999, most_ns, floor);
   out.most_ns = most_ns;
+  out.sum_ns = sum_ns;
   return out;
 }
 
@@ -42,6 +43,13 @@ Durations latency_of(const xg_queue_metrics& metrics) noexcept {
 
 Durations device_time_of(const xg_queue_metrics& metrics) noexcept {
   return summary(metrics.device_ns_log2, metrics.device_ns_sum, metrics.device_ns_most, xg_log2_floor);
+}
+
+std::array<u64, XG_DEVICE_BUCKETS> latency_log2(const xg_queue_metrics& metrics) noexcept {
+  std::array<u64, XG_DEVICE_BUCKETS> log2{};
+  for (u32 i = 0; i < XG_LATENCY_BUCKETS; ++i)
+    log2[xg_log2_bucket(xg_latency_floor(i), XG_DEVICE_BUCKETS)] += metrics.latency_ns[i];
+  return log2;
 }
 
 void add_histograms(xg_queue_metrics& sum, const xg_queue_metrics& other) noexcept {

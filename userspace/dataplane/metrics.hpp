@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "maps/metrics.h"
@@ -60,9 +61,12 @@ struct Durations {
   u64 count = 0;
   u64 mean_ns = 0, p50_ns = 0, p99_ns = 0, p99_9_ns = 0;
   u64 most_ns = 0;
+  u64 sum_ns = 0;
 };
 Durations latency_of(const xg_queue_metrics& metrics) noexcept;
 Durations device_time_of(const xg_queue_metrics& metrics) noexcept;
+// Latencies in the buckets of device times, for those who want few. No packet changes its side of a bound.
+std::array<u64, XG_DEVICE_BUCKETS> latency_log2(const xg_queue_metrics& metrics) noexcept;
 
 // Adds counts and histograms of `other`, and keeps the larger of each `most`. Levels and frames stay.
 void add_histograms(xg_queue_metrics& sum, const xg_queue_metrics& other) noexcept;
