@@ -391,6 +391,22 @@ TEST_F(ControlSeccomp, ACompilerHasNoFilesNoNetworkAndNoChild) {
             EPERM);
 }
 
+TEST_F(ControlSeccomp, AnExporterReachesNothingButWhatItWasGiven) {
+  const auto outcome = [](auto act) { return filtered_by(restrict_exporter, [act] { return long{act()}; }); };
+  EXPECT_EQ(outcome([] { return fork(); }), EPERM);
+  EXPECT_EQ(outcome([] { return kill(getppid(), 0); }), EPERM);
+  EXPECT_EQ(outcome([] { return fcntl(0, F_DUPFD, 10); }), EPERM);
+  EXPECT_EQ(outcome([] { return ioctl(0, FIONREAD, nullptr); }), EPERM);
+  EXPECT_EQ(outcome([] { return setsockopt(0, SOL_SOCKET, SO_ATTACH_FILTER, nullptr, 0); }), EPERM);
+  EXPECT_EQ(outcome([] { return static_cast<int>(syscall(SYS_memfd_create, "x", 0)); }), EPERM);
+  for (const int domain : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_XDP})
+    EXPECT_EQ(outcome([domain] { return socket(domain, SOCK_DGRAM, 0); }), kKilled) << domain;
+  EXPECT_EQ(outcome([] { return connect(0, nullptr, 0); }), kKilled);
+  EXPECT_EQ(outcome([] { return open("/etc/passwd", O_RDONLY); }), kKilled);
+  for (const long call :
+       {SYS_execve, SYS_execveat, SYS_ptrace, SYS_unshare, SYS_setns, SYS_mount, SYS_setuid, SYS_bpf})
+    EXPECT_EQ(outcome([call] { return syscall(call, 0, 0, 0, 0, 0); }), kKilled) << call;
+}
 TEST_F(ControlSeccomp, ACompilerMakesMemoryAndHandsItOver) {
   EXPECT_EQ(filtered_as_compiler([]() -> long {
               int pair[2] = {3, 4};

@@ -17,6 +17,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -160,20 +161,18 @@ constexpr std::array kNever{SCMP_SYS(add_key),
                             SCMP_SYS(unshare),
                             SCMP_SYS(userfaultfd)};
 
-// What the compiler does: it takes an order, compiles, and hands over what it made.
-constexpr std::array kCompiler{SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(close), SCMP_SYS(read),
-                               SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek),
-                               // memory
-                               SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(mremap), SCMP_SYS(munmap),
-                               // itself and time
-                               SCMP_SYS(clock_gettime), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(futex),
-                               SCMP_SYS(getpid), SCMP_SYS(getrandom), SCMP_SYS(gettid),
-                               SCMP_SYS(gettimeofday), SCMP_SYS(membarrier), SCMP_SYS(restart_syscall),
-                               SCMP_SYS(rseq), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask),
-                               SCMP_SYS(rt_sigreturn), SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_yield),
-                               SCMP_SYS(set_robust_list), SCMP_SYS(sysinfo),
-                               // libbpf asks which kernel this is
-                               SCMP_SYS(uname)};
+// What every process does that has its descriptors: it is told something, computes, and says something.
+constexpr std::array kNarrow{SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(close), SCMP_SYS(read),
+                             SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(lseek),
+                             // memory
+                             SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(mremap), SCMP_SYS(munmap),
+                             // itself and time
+                             SCMP_SYS(clock_gettime), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(futex),
+                             SCMP_SYS(getpid), SCMP_SYS(getrandom), SCMP_SYS(gettid), SCMP_SYS(gettimeofday),
+                             SCMP_SYS(membarrier), SCMP_SYS(restart_syscall), SCMP_SYS(rseq),
+                             SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),
+                             SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_yield), SCMP_SYS(set_robust_list),
+                             SCMP_SYS(sysinfo)};
 
 // What names a file, so that a record looks at it.
 constexpr std::array kNaming{SCMP_SYS(mkdir),     SCMP_SYS(mkdirat), SCMP_SYS(open),
@@ -241,7 +240,18 @@ std::vector<LimitedCall> limited_calls(bool drivers) {
 
 namespace {
 
-Result<Filter> make_compiler_filter() {
+// Of a process that has its descriptors, and no business with anything else.
+struct Narrow {
+  std::span<const int> calls;        // beside those that every process makes
+  std::vector<LimitedCall> limited;  // likewise
+  std::span<const int> never;        // that the data plane has business with
+};
+LimitedCall fcntl_of(u64 command) {
+  constexpr u64 kInt = 0xffffffff;  // the kernel drops the rest
+  return {SCMP_SYS(fcntl), {masked(1, kInt, command)}};
+}
+
+Result<void> restrict_to(const Narrow& narrow) {
   Filter filter(seccomp_init(SCMP_ACT_ERRNO(EPERM)));
   if (!filter) return cannot_filter("seccomp_init", ENOMEM);
   int error = 0;
@@ -254,31 +264,44 @@ Result<Filter> make_compiler_filter() {
        {std::pair{SCMP_FLTATR_CTL_TSYNC, 1u}, std::pair{SCMP_FLTATR_CTL_SSB, 1u},
         std::pair{SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS}})
     if (error == 0) error = seccomp_attr_set(filter.get(), attribute, value);
-  for (const int call : kCompiler) add(SCMP_ACT_ALLOW, call);
+  for (const int call : kNarrow) add(SCMP_ACT_ALLOW, call);
+  for (const int call : narrow.calls) add(SCMP_ACT_ALLOW, call);
   // Of huge pages the data plane has frames.
   add(SCMP_ACT_ALLOW, SCMP_SYS(mmap), {masked(2, PROT_EXEC, 0), masked(3, MAP_HUGETLB, 0)});
   add(SCMP_ACT_ALLOW, SCMP_SYS(mprotect), {masked(2, PROT_EXEC, 0)});
-  add(SCMP_ACT_ALLOW, SCMP_SYS(memfd_create), {is(1, MFD_CLOEXEC | MFD_ALLOW_SEALING)});
-  constexpr u64 kInt = 0xffffffff;  // the kernel drops the rest
-  for (const u64 command : {F_GETFD, F_SETFD, F_GETFL, F_ADD_SEALS, F_GET_SEALS})
-    add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), {masked(1, kInt, command)});
+  for (const u64 command : {F_GETFD, F_SETFD, F_GETFL})
+    add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), fcntl_of(command).arguments);
+  for (const auto& [call, arguments] : narrow.limited) add(SCMP_ACT_ALLOW, call, arguments);
   add(SCMP_ACT_ALLOW, SCMP_SYS(tgkill), {is(0, static_cast<u64>(getpid()))});  // abort
   add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
   for (const int call : kNever) add(SCMP_ACT_KILL_PROCESS, call);
-  // What it has no business with at all, and the data plane has.
-  for (const int call : {SCMP_SYS(bpf), SCMP_SYS(connect), SCMP_SYS(ioctl), SCMP_SYS(socket)})
-    add(SCMP_ACT_KILL_PROCESS, call);
+  for (const int call : narrow.never) add(SCMP_ACT_KILL_PROCESS, call);
   if (error != 0) return cannot_filter("making the filter", error);
-  return filter;
+  if (const int loaded = seccomp_load(filter.get()); loaded != 0) return cannot_filter("seccomp", loaded);
+  return {};
 }
 
 }  // namespace
 
 Result<void> restrict_compiler() {
-  auto filter = make_compiler_filter();
-  if (!filter) return Error(filter.error());
-  if (const int error = seccomp_load(filter->get()); error != 0) return cannot_filter("seccomp", error);
-  return {};
+  // libbpf asks which kernel this is.
+  static constexpr std::array kCalls{SCMP_SYS(uname)};
+  static constexpr std::array kNotIts{SCMP_SYS(bpf), SCMP_SYS(connect), SCMP_SYS(ioctl), SCMP_SYS(socket)};
+  return restrict_to({kCalls,
+                      {{SCMP_SYS(memfd_create), {is(1, MFD_CLOEXEC | MFD_ALLOW_SEALING)}},
+                       fcntl_of(F_ADD_SEALS),
+                       fcntl_of(F_GET_SEALS)},
+                      kNotIts});
+}
+
+Result<void> restrict_exporter() {
+  static constexpr std::array kCalls{SCMP_SYS(accept),         SCMP_SYS(accept4),    SCMP_SYS(epoll_ctl),
+                                     SCMP_SYS(epoll_pwait),    SCMP_SYS(epoll_wait), SCMP_SYS(getpeername),
+                                     SCMP_SYS(getsockname),    SCMP_SYS(poll),       SCMP_SYS(readv),
+                                     SCMP_SYS(recvfrom),       SCMP_SYS(sendto),     SCMP_SYS(shutdown),
+                                     SCMP_SYS(timerfd_settime)};
+  static constexpr std::array kNotIts{SCMP_SYS(bpf), SCMP_SYS(connect), SCMP_SYS(openat), SCMP_SYS(socket)};
+  return restrict_to({kCalls, {{SCMP_SYS(ioctl), {is(1, FIONBIO)}}, fcntl_of(F_SETFL)}, kNotIts});
 }
 
 Error cannot_filter(const char* what, int error) {

@@ -40,6 +40,10 @@ Result<void> restrict_system_calls(Drivers drivers);
 // Likewise.
 Result<void> restrict_compiler();
 
+// Of the process that serves metrics: it takes connections, reads and writes; it opens nothing, connects to
+// nothing, starts nothing. Likewise.
+Result<void> restrict_exporter();
+
 // In place of restrict_system_calls: lets every call go on, and says each that the filter would not have
 // let through, once. Of what it lets through it says each request of ioctl, with the device or socket that
 // was asked, and each file that was named. For finding out what a new driver asks for; it restricts nothing.
