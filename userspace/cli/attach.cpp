@@ -87,7 +87,7 @@ void add(CLI::App& app, Chosen& chosen) {
                                    "read again; default: {}, which \"xdpgpu policy init\" writes a "
                                    "first one of",
                                    kPolicyFile))
-          ->type_name("FILE");
+          ->type_name(kFile);
   command
       ->add_flag("--pass-all", arguments->pass_all,
                  "Attach without a policy: everything passes and is counted, nothing is inspected")
@@ -99,15 +99,14 @@ void add(CLI::App& app, Chosen& chosen) {
                                          {"generic", host::IoMode::generic}},
                                         "How packets reach user space: zero-copy, copy (native XDP) or "
                                         "generic (any driver, slow), each strict; "
-                                        "auto takes the best that works. Default: the policy's io.mode")
-                   ->type_name("MODE");
+                                        "auto takes the best that works. Default: the policy's io.mode");
   command
       ->add_option(
           "--device", options.device,
           "Compute device: auto, cpu, cuda, vulkan, or a name that \"xdpgpu devices\" lists. Default: "
           "the policy's compute.device or compute.devices")
       ->check(device_name())
-      ->type_name("NAME");
+      ->type_name(kDevice);
   command->add_option("--queues", options.queues, "Receive queues to serve, from the first; default: all")
       ->check(CLI::Range(1, 1024).description(""))
       ->type_name("N");
@@ -123,7 +122,7 @@ void add(CLI::App& app, Chosen& chosen) {
           "--control-group", options.control_group,
           "Group whose members may run the other commands on these interfaces, beside root; default: "
           "xdpgpu, where there is such a group")
-      ->type_name("NAME");
+      ->type_name(kGroup);
   command->add_flag(
       "--replace", options.replace,
       "Take somebody else's XDP program off the interface for good, where it is in the way; what "

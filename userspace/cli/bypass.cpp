@@ -57,10 +57,8 @@ void add(CLI::App& app, Chosen& chosen) {
            "interface's pinned map. With --for the process ends the bypass by itself, also if its data\n"
            "plane dies and is started again in the meantime; \"bypass on\" again changes that time, or\n"
            "takes it away.");
-  add_choice<bool>(*command, "what", arguments->on, {{"on", true}, {"off", false}}, "on or off")
-      ->required()
-      ->type_name("on|off");
-  add_interface(*command, "interface", arguments->ifname, "An attached interface")->required();
+  add_choice<bool>(*command, "what", arguments->on, {{"on", true}, {"off", false}}, "What to do")->required();
+  add_attached_interface(*command, arguments->ifname)->required();
   command
       ->add_option(
           "--for", arguments->time,

@@ -13,6 +13,9 @@
 namespace xdpgpu::cli {
 namespace {
 
+// A check that refuses nothing: CLI11 has no other place for what an option is.
+constexpr const char* kAttached = "attached";
+
 CLI::Option* check_interfaces(CLI::Option* option) {
   // Such names become paths below.
   const CLI::Validator check(
@@ -24,7 +27,7 @@ CLI::Option* check_interfaces(CLI::Option* option) {
             name);
       },
       "");
-  return option->check(check)->type_name("IF");
+  return option->check(check)->type_name(kInterface);
 }
 
 // What a terminal would obey instead of showing it: a data plane that has been taken over has the say in what
@@ -102,13 +105,27 @@ CLI::Option* add_interfaces(CLI::App& command, const std::string& flags, std::ve
   return check_interfaces(command.add_option(flags, names, about));
 }
 
+CLI::Option* add_attached_interface(CLI::App& command, std::string& name, const std::string& about) {
+  const CLI::Validator mark([](const std::string&) { return std::string(); }, "", kAttached);
+  return add_interface(command, "interface", name, about)->check(mark);
+}
+
+bool is_attached_interface(CLI::Option& option) {
+  try {
+    return option.get_validator(kAttached) != nullptr;
+  } catch (const CLI::OptionNotFound&) {
+    return false;
+  }
+}
+
 std::shared_ptr<Format> add_output(CLI::App& command) {
   auto format = std::make_shared<Format>(Format::text);
   add_choice<Format>(command, "-o,--output", *format, {{"text", Format::text}, {"json", Format::json}},
-                     "What to print: text (default) or json")
-      ->type_name("FORMAT");
+                     "What to print; default text");
   return format;
 }
+
+std::string either(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, "|")); }
 
 void refuse_choice(const std::string& flags, const std::string& given,
                    const std::vector<std::string>& names) {
@@ -160,7 +177,7 @@ void add_netns(CLI::App& command, Chosen& chosen) {
           "--netns", chosen.netns,
           "Network namespace of the interfaces: a name that \"ip netns\" lists, a process's number, or a "
           "path; default: the one that the command is started in")
-      ->type_name("NAME");
+      ->type_name(kNetns);
 }
 
 void when_chosen(CLI::App& command, Chosen& chosen, std::function<int()> run) {

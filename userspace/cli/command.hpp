@@ -7,11 +7,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "userspace/compiler/compiled_policy.hpp"
@@ -58,35 +59,50 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_subcommand(const CLI::App* sub) const override;
 };
 
+// "text|json".
+std::string either(const std::vector<std::string>& names);
 [[noreturn]] void refuse_choice(const std::string& flags, const std::string& given,
                                 const std::vector<std::string>& names);
-template <class T>
-std::vector<std::string> names_of(const std::map<std::string, T>& choices) {
-  std::vector<std::string> names;
-  names.reserve(choices.size());
-  for (const auto& [name, value] : choices) names.push_back(name);
-  return names;
-}
-// An option that takes one of some names; anything else is refused by naming them.
+// An option that takes one of some names, which its help shows in this order; anything else is refused by
+// naming them.
 template <class T>
 CLI::Option* add_choice(CLI::App& command, const std::string& flags, T& value,
-                        const std::map<std::string, T>& choices, const std::string& about) {
-  return command.add_option_function<std::string>(
-      flags,
-      [&value, choices, flags](const std::string& given) {
-        const auto found = choices.find(given);
-        if (found == choices.end()) refuse_choice(flags, given, names_of(choices));
-        value = found->second;
-      },
-      about);
+                        const std::vector<std::pair<std::string, T>>& choices, const std::string& about) {
+  std::vector<std::string> names;
+  names.reserve(choices.size());
+  for (const auto& choice : choices) names.push_back(choice.first);
+  return command
+      .add_option_function<std::string>(
+          flags,
+          [&value, choices, names, flags](const std::string& given) {
+            const auto found = std::ranges::find(choices, given, &std::pair<std::string, T>::first);
+            if (found == choices.end()) refuse_choice(flags, given, names);
+            value = found->second;
+          },
+          about)
+      ->type_name(either(names));
 }
+
+// What an option takes is known by its type's name: completion goes by it, manual pages and --help show it.
+inline constexpr const char* kFile = "FILE";
+inline constexpr const char* kInterface = "IF";
+inline constexpr const char* kDevice = "DEVICE";
+inline constexpr const char* kNetns = "NETNS";
+inline constexpr const char* kGroup = "GROUP";
 
 // An argument that is one interface's name, or several; anything that cannot be one is wrong usage.
 CLI::Option* add_interface(CLI::App& command, const std::string& flags, std::string& name,
                            const std::string& about);
 CLI::Option* add_interfaces(CLI::App& command, const std::string& flags, std::vector<std::string>& names,
                             const std::string& about);
+// The argument "interface" of what asks the process that attached it.
+CLI::Option* add_attached_interface(CLI::App& command, std::string& name,
+                                    const std::string& about = "An attached interface");
+// Whether it is that one.
+bool is_attached_interface(CLI::Option& option);
 
+// What a compute device's name begins with; "cuda" and "vulkan" may have a number behind a colon.
+inline constexpr const char* kDeviceKinds[] = {"auto", "cpu", "cuda", "vulkan"};
 // Takes what can be a compute device's name on some host.
 CLI::Validator device_name();
 // CLI11 takes "-1" and what is too large for other numbers.
@@ -146,7 +162,7 @@ class Registered {
   const Add add_;
   Registered* next_ = nullptr;  // by place
 };
-// All of them. For main alone.
+// All of them. For command_line() alone.
 void add_commands(CLI::App& app, Chosen& chosen);
 
 }  // namespace xdpgpu::cli

@@ -196,8 +196,7 @@ void add(CLI::App& app, Chosen& chosen) {
       "hand are sent, programs, pins and the reinjection pair removed, offloads restored. Where that "
       "process\n"
       "is dead, removes what it left.");
-  auto* ifname =
-      add_interface(*command, "interface", arguments->ifname, "Any one of the process's interfaces");
+  auto* ifname = add_attached_interface(*command, arguments->ifname, "Any one of the process's interfaces");
   auto* all = command->add_flag("--all", arguments->all,
                                 "In place of an interface: every attach of this network namespace, and all "
                                 "that is left of any");

@@ -97,7 +97,7 @@ void add(CLI::App& app, Chosen& chosen) {
       "Prints the flows whose packets the kernel now handles by itself: what it does, who decided it, which\n"
       "backend a load balancer chose, how many packets it has handled so, and the entry's index for\n"
       "bpftool.");
-  add_interface(*list_command, "interface", arguments->ifname, "An attached interface")->required();
+  add_attached_interface(*list_command, arguments->ifname)->required();
   list_command
       ->add_option("--limit", arguments->limit,
                    "Print at most so many, and say how many are left out; default 1000")
@@ -114,7 +114,7 @@ void add(CLI::App& app, Chosen& chosen) {
       *flush_command,
       "Puts the policy in force as a new generation: every flow's next packet goes through the pipelines "
       "again.");
-  add_interface(*flush_command, "interface", *ifname, "An attached interface")->required();
+  add_attached_interface(*flush_command, *ifname)->required();
   add_netns(*flush_command, chosen);
   const auto flush_format = add_output(*flush_command);
   when_chosen(*flush_command, chosen, [ifname, flush_format] { return flush(*ifname, *flush_format); });

@@ -98,7 +98,7 @@ void add_change(CLI::App& list, Chosen& chosen, bool add) {
             "very entries, and no others that stand for the same names. They are gone until detach, or "
             "until\n"
             "the policy has no such list; take them out of the list's file as well to keep it so.");
-  add_interface(*command, "interface", arguments->ifname, "An attached interface")->required();
+  add_attached_interface(*command, arguments->ifname)->required();
   command->add_option("list", arguments->list, "The list's name in the policy")->required();
   command->add_option("names", arguments->names, "Names, as the list's file has them")->required();
   add_netns(*command, chosen);
@@ -118,7 +118,7 @@ void add(CLI::App& app, Chosen& chosen) {
            "Prints the policy's lists with \"type\": \"domain\", and how many names were added to each and "
            "removed\n"
            "from it since it was compiled; of one list, these names.");
-  add_interface(*command, "interface", arguments->ifname, "An attached interface")->required();
+  add_attached_interface(*command, arguments->ifname)->required();
   command->add_option("list", arguments->list, "The list's name in the policy; all if it is not given");
   command
       ->add_option("--limit", arguments->limit,

@@ -65,7 +65,7 @@ void add(CLI::App& app, Chosen& chosen) {
       "in their places, and write to those from then on. SIGUSR1 to the process does the same. Without an\n"
       "interface: every attached process of this network namespace. Exit status 1: not all could be opened;\n"
       "the process writes on to the files that it has, and tries again each second.");
-  add_interface(*command, "interface", *ifname, "An attached interface");
+  add_attached_interface(*command, *ifname);
   add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [ifname, format] { return reopen(*ifname, *format); });

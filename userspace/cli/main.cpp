@@ -13,29 +13,13 @@
 #include <exception>
 
 #include "userspace/cli/command.hpp"
+#include "userspace/cli/command_line.hpp"
 #include "userspace/host/netns.hpp"
 
 namespace {
 
 using namespace xdpgpu::cli;
 namespace host = xdpgpu::host;
-
-constexpr const char* kAbout =
-    "An inline packet processor: the kernel (XDP) decides what it can about every packet, a GPU or the CPU\n"
-    "decides the rest, and what was decided for a flow the kernel remembers. What is decided, a policy "
-    "says.\n"
-    "\n"
-    "  sudo xdpgpu doctor eth0                  is this host ready?\n"
-    "  sudo xdpgpu policy init                  write a first policy for this host\n"
-    "  xdpgpu policy check policy.json          is this policy right?\n"
-    "  xdpgpu replay trace.pcap -p policy.json  what would it do to these packets?\n"
-    "  sudo xdpgpu attach eth0 -p policy.json   do it (Ctrl-C ends it and undoes everything)\n"
-    "  sudo xdpgpu status eth0                  what became of the packets, and why?\n";
-
-constexpr const char* kFooter =
-    "\nExit status: 0 done, 1 failed, 2 wrong usage or wrong policy; status and \"policy diff\" have\n"
-    "their own. With -o json a failure is an object, too: {\"error\": {\"message\": ...}}. Each command\n"
-    "has its own --help.";
 
 // CLI11's messages as one sentence that ends in where to look.
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
@@ -79,14 +63,9 @@ int run(int argc, char** argv) {
   // What attach says are events, the last of which tells how it ended: also where it has not begun.
   const bool events = argc > 1 && std::strcmp(argv[1], "attach") == 0;
   if (asks_for_json(argc, argv)) fail_in_json(events ? "end" : "");
-  CLI::App app{kAbout, "xdpgpu"};
   Chosen chosen;
-  app.footer(kFooter);
-  app.set_version_flag("--version", "xdpgpu " XDPGPU_VERSION);
-  app.require_subcommand(1);
-  app.formatter(std::make_shared<HelpFormatter>());
-  app.get_formatter()->column_width(26);
-  add_commands(app, chosen);
+  const auto made = command_line(chosen);
+  CLI::App& app = *made;
   if (argc == 1) {
     print(app.help());
     return kUsage;

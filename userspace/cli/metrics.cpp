@@ -88,11 +88,11 @@ void add(CLI::App& app, Chosen& chosen) {
           "--web-config", arguments->web_config,
           "A JSON file with users' passwords, hashed, and a certificate: {\"users\": {\"NAME\": \"HASH\"}, "
           "\"tls\": {\"certificate\": \"FILE\", \"key\": \"FILE\"}}")
-      ->type_name("FILE");
+      ->type_name(kFile);
   command->add_flag("--without-password", arguments->without_password,
                     "Serve at an address that other hosts reach without asking who they are");
   command->add_option("--group", arguments->group, "The group that may use a Unix socket, in place of xdpgpu")
-      ->type_name("GROUP");
+      ->type_name(kGroup);
   command
       ->add_option("--series", arguments->series,
                    "How many rules, and how many alarms, are told of one by one; the others are summed")

@@ -185,7 +185,7 @@ void add_init(CLI::App& policy, Chosen& chosen) {
   command
       ->add_option("file", arguments->file,
                    fmt::format("Where to; - for standard output; default: {}", kPolicyFile))
-      ->type_name("FILE");
+      ->type_name(kFile);
   command
       ->add_option("--management", arguments->managers,
                    "Who manages this host, a prefix or address, instead of those networks and of who is "
@@ -310,7 +310,7 @@ void add_check(CLI::App& policy, Chosen& chosen) {
       "meant is a note, and fails nothing. Pipelines are named that run in the kernel. A policy has 16 MiB "
       "of text at most, 4,096 rules and 4,000,000\n"
       "prefixes, each file 256 MiB, all together 1 GiB.");
-  command->add_option("file", arguments->file, kPolicyFileHelp)->required()->type_name("FILE");
+  command->add_option("file", arguments->file, kPolicyFileHelp)->required()->type_name(kFile);
   add_interfaces(*command, "--interfaces", arguments->ports,
                  "The interfaces that it is meant for; then every redirect must name one of them, and it is "
                  "noted which of them are not here, and what \"policy apply\" would not change on them");
@@ -371,8 +371,8 @@ void add_apply(CLI::App& policy, Chosen& chosen) {
       "old\n"
       "policy or by the new one, and cached verdicts of the old one end. A policy that is refused changes\n"
       "nothing. The lists that the policy names are read here and sent along.");
-  add_interface(*command, "interface", arguments->ifname, "An attached interface")->required();
-  command->add_option("file", arguments->file, kPolicyFileHelp)->required()->type_name("FILE");
+  add_attached_interface(*command, arguments->ifname)->required();
+  command->add_option("file", arguments->file, kPolicyFileHelp)->required()->type_name(kFile);
   command
       ->add_option("--confirm", arguments->confirm,
                    "Take it back by itself unless \"xdpgpu policy confirm IF\" comes within this time (60s, "
@@ -420,7 +420,7 @@ void add_simple(CLI::App& policy, Chosen& chosen, const char* name, const char* 
                 int (*run)(const std::string&, Format)) {
   auto ifname = std::make_shared<std::string>();
   auto* command = policy.add_subcommand(name, about);
-  add_interface(*command, "interface", *ifname, "An attached interface")->required();
+  add_attached_interface(*command, *ifname)->required();
   add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [ifname, format, run] { return run(*ifname, *format); });

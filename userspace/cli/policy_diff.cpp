@@ -215,7 +215,7 @@ void add_policy_diff(CLI::App& policy, Chosen& chosen) {
       "difference, 1 some, 2 trouble.");
   command->add_option("files", arguments->files, "Policy files (JSON); one of them may be -, standard input")
       ->required()
-      ->type_name("FILE")
+      ->type_name(kFile)
       ->expected(1, 2);
   add_interface(*command, "--in-force", arguments->in_force,
                 "Compare the policy in force on this attached interface with one file");

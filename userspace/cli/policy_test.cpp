@@ -114,10 +114,10 @@ void add_policy_test(CLI::App& policy, Chosen& chosen) {
       "expected, what came and why. Exit status 0: all as expected; 1: some were not, or a case could\n"
       "not be run; 2: a file or its policy is wrong, and nothing was run. A file has 10,000 cases at\n"
       "most, a case 1,000,000 packets.");
-  command->add_option("files", arguments->files, "Files of cases (JSON)")->required()->type_name("FILE");
+  command->add_option("files", arguments->files, "Files of cases (JSON)")->required()->type_name(kFile);
   command->add_option("--device", arguments->device, "Compute device (see \"xdpgpu devices\"); default cpu")
       ->check(device_name())
-      ->type_name("NAME");
+      ->type_name(kDevice);
   command->add_option("--seed", arguments->seed, "Hash flows by a key that is made of this number; default 1")
       ->check(whole_number())
       ->type_name("N");

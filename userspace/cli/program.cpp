@@ -447,7 +447,7 @@ void add(CLI::App& app, Chosen& chosen) {
       "(its maps are too large, say). Who lacks CAP_BPF or CAP_NET_ADMIN is told that the kernel was not "
       "asked.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("file", arguments->file, "An ELF object")->required()->type_name("FILE");
+  command->add_option("file", arguments->file, "An ELF object")->required()->type_name(kFile);
   command
       ->add_option("--section", arguments->section,
                    "The program: its function's name, or its section's where that has one; default: the only "
@@ -457,11 +457,11 @@ void add(CLI::App& app, Chosen& chosen) {
       ->add_option(
           "--device", arguments->devices,
           "What a packet costs on these devices (xdpgpu devices); all: on each that can be used here")
-      ->type_name("NAME")
+      ->type_name(kDevice)
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--packets", arguments->packets, "A capture, whose first packets are measured with")
-      ->type_name("FILE");
+      ->type_name(kFile);
   command->add_flag("-v,--verbose", arguments->verbose, "Each instruction, too");
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [arguments, format] { return check(*arguments, *format); });

@@ -262,14 +262,14 @@ void add(CLI::App& app, Chosen& chosen) {
       "Exit status 1 if the capture is damaged or goes on with packets of another link type, after what "
       "could be "
       "read.");
-  command->add_option("capture", arguments->capture, "Capture file")->required()->type_name("FILE");
+  command->add_option("capture", arguments->capture, "Capture file")->required()->type_name(kFile);
   command
       ->add_option("-p,--policy", arguments->policy,
                    "Policy file (JSON), or - for standard input; without one, everything passes")
-      ->type_name("FILE");
+      ->type_name(kFile);
   command->add_option("--device", arguments->device, "Compute device (see \"xdpgpu devices\"); default auto")
       ->check(device_name())
-      ->type_name("NAME");
+      ->type_name(kDevice);
   command
       ->add_option(
           "--seed", arguments->seed,

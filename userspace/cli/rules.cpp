@@ -506,13 +506,14 @@ void add_top(CLI::App& rules, Chosen& chosen) {
       "a packet that a rule passes none is counted, of another one the first seven that hold.\n"
       "Rules that two policies have count on when one takes the other's place.");
   const auto arguments = std::make_shared<Top>();
-  add_interface(*command, "interface", arguments->ifname, "An attached interface")->required();
+  add_attached_interface(*command, arguments->ifname)->required();
+  const std::vector<std::string> orders(std::begin(control::kRuleOrders), std::end(control::kRuleOrders));
   command
       ->add_option(
           "--by", arguments->by,
           "matches: those that held, the most often first (default); cost: all of them, the dearest first")
-      ->check(CLI::IsMember({std::string(control::kRuleOrders[0]), std::string(control::kRuleOrders[1])}))
-      ->type_name("ORDER");
+      ->check(CLI::IsMember(orders).description(""))
+      ->type_name(either(orders));
   command->add_option("--limit", arguments->limit, "Print at most so many; default 20, at most 1000")
       ->check(CLI::Range(u64{1}, control::kMostRulesListed).description(""))
       ->type_name("N");
@@ -541,12 +542,12 @@ void add(CLI::App& app, Chosen& chosen) {
   command
       ->add_option("files", arguments->files,
                    "rule files; with --policy those of the policy, if none is named")
-      ->type_name("FILE...");
+      ->type_name(kFile);
   command
       ->add_option("--policy", arguments->policy,
                    "a policy, whose stage signatures has the variables and the files that the other options "
                    "name; they count instead where they are given. Whether it follows streams counts, too")
-      ->type_name("FILE");
+      ->type_name(kFile);
   command
       ->add_option("--var", arguments->variables,
                    "NAME=VALUE: a variable of addresses or ports, as HOME_NET=[10.0.0.0/8,2001:db8::/32]; "
@@ -557,9 +558,9 @@ void add(CLI::App& app, Chosen& chosen) {
   command
       ->add_option("--classification", arguments->classification,
                    "classification.config, which has priorities by classtype")
-      ->type_name("FILE");
+      ->type_name(kFile);
   const auto file = [&](const char* name, std::string& to, const char* about) {
-    command->add_option(name, to, about)->type_name("FILE");
+    command->add_option(name, to, about)->type_name(kFile);
   };
   file("--references", arguments->references,
        "reference.config, by which rules' references are addresses (with --verbose)");

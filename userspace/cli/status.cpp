@@ -241,7 +241,7 @@ void add(CLI::App& app, Chosen& chosen) {
       "\nExit status: 0 all is well, 1 it could not be asked, 2 wrong usage; of what was asked, the worst:\n"
       "3 degraded (the CPU stands in for a device), 4 audit (nothing is dropped), 5 bypassed (everything\n"
       "passes), 6 dead (no data plane, or none that answers: on_failure decides).");
-  add_interface(*command, "interface", *ifname, "An attached interface");
+  add_attached_interface(*command, *ifname);
   add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [ifname, format, &chosen] {
