@@ -264,14 +264,13 @@ std::string cell(std::string_view text) {
   return escaped;
 }
 
-// A Table that is one of the page.
-class PageTable {
+// A Table that is a stage's in words.
+class TextTable {
  public:
-  explicit PageTable(std::string& page, std::string path = {}) : page_(page), path_(std::move(path)) {}
+  explicit TextTable(StageText& text, std::string path = {}) : text_(text), path_(std::move(path)) {}
 
   void about(std::string_view sentence) {
-    if (path_.empty()) page_ += fmt::format("{}\n\n", sentence);
-    head();
+    if (path_.empty()) text_.about = sentence;
   }
   void any_of(const Keys&, std::string_view) {}
   template <class E>
@@ -398,26 +397,23 @@ class PageTable {
   template <class Inner>
   void group(std::string_view key, std::string_view, std::string_view says, const Say& say, Inner&& inner) {
     row(key, "an object", "", says, say);
-    PageTable table(page_, fmt::format("{}{}.", path_, key));
+    TextTable table(text_, fmt::format("{}{}.", path_, key));
     inner(table);
   }
 
  private:
-  void head() {
-    if (path_.empty()) page_ += "| key | values | default | |\n|---|---|---|---|\n";
-  }
   void row(std::string_view key, const std::string& values, const std::string& now, std::string_view says,
            const Say& say) {
     const bool has_default = say.shown && !say.derived && !say.required;
-    page_ += fmt::format("| `{}{}`{} | {} | {} | {} |\n", path_, key, say.required ? " (needed)" : "",
-                         cell(values), has_default ? now : "", cell(says));
+    text_.fields.push_back(
+        {path_ + std::string(key), values, has_default ? now : "", std::string(says), say.required});
   }
   template <class Settings>
   void inside(std::string_view key, std::string_view behind, const Settings& settings) {
-    PageTable table(page_, fmt::format("{}{}{}.", path_, key, behind));
+    TextTable table(text_, fmt::format("{}{}{}.", path_, key, behind));
     fields_of(table, settings);
   }
-  std::string& page_;
+  StageText& text_;
   std::string path_;
 };
 
@@ -435,6 +431,17 @@ tl::expected<std::string, std::string> with_stages(std::string_view schema) {
   return document.dump(2) + "\n";
 }
 
+std::vector<StageText> stage_texts() {
+  std::vector<StageText> all;
+  each_stage([&](const auto& settings) {
+    StageText& text = all.emplace_back();
+    text.name = gpu::StageInfo<std::remove_cvref_t<decltype(settings)>>::kName;
+    TextTable table(text);
+    fields_of(table, settings);
+  });
+  return all;
+}
+
 std::string stages_page() {
   std::string page =
       "# The stages\n\n"
@@ -443,11 +450,13 @@ std::string stages_page() {
       "fields in `gpu/stages/*/settings.hpp`, as is the stages' part of `policy.schema.json`; `README.md` "
       "says how "
       "they\nwork together. Each stage has a `\"description\"`, too, which is for people.\n";
-  each_stage([&](const auto& settings) {
-    page += fmt::format("\n## {}\n\n", gpu::StageInfo<std::remove_cvref_t<decltype(settings)>>::kName);
-    PageTable table(page);
-    fields_of(table, settings);
-  });
+  for (const auto& stage : stage_texts()) {
+    page += fmt::format("\n## {}\n\n{}\n\n| key | values | default | |\n|---|---|---|---|\n", stage.name,
+                        stage.about);
+    for (const auto& field : stage.fields)
+      page += fmt::format("| `{}`{} | {} | {} | {} |\n", field.key, field.needed ? " (needed)" : "",
+                          cell(field.values), field.usual, cell(field.says));
+  }
   return page;
 }
 
