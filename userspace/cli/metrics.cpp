@@ -9,6 +9,8 @@
 namespace xdpgpu::cli {
 namespace {
 
+constexpr std::size_t kMostSeries = 100'000, kMostPlaces = 8;
+
 struct Arguments {
   std::vector<std::string> places;
   std::string web_config, group;
@@ -25,6 +27,8 @@ int serve(const Arguments& arguments, bool only_here, Format format) {
   report::ExporterOptions options;
   options.only_here = only_here;
   options.limits.series = arguments.series;
+  if (arguments.places.size() > kMostPlaces)
+    return fail(fmt::format("metrics are served at {} places at most", kMostPlaces), kUsage);
   for (const std::string& text : arguments.places) {
     auto place = report::parse_place(text);
     if (!place) return fail(place.error(), kUsage);
@@ -81,8 +85,7 @@ void add(CLI::App& app, Chosen& chosen) {
           "--listen", arguments->places,
           "Where to serve: ADDRESS:PORT, [ADDRESS]:PORT, or unix:PATH for root and the group; several may "
           "be named")
-      ->type_name("PLACE")
-      ->expected(1, 8);
+      ->type_name("PLACE");
   command
       ->add_option(
           "--web-config", arguments->web_config,
@@ -95,13 +98,17 @@ void add(CLI::App& app, Chosen& chosen) {
       ->type_name(kGroup);
   command
       ->add_option("--series", arguments->series,
-                   "How many rules, and how many alarms, are told of one by one; the others are summed")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
+                   fmt::format("How many rules, and how many alarms, are told of one by one, 1 to {}; the "
+                               "others are summed; default {}",
+                               kMostSeries, report::Limits().series))
+      ->check(whole_number())
+      ->type_name("N");
   add_netns(*command, chosen);
   const auto format = add_output(*command);
   when_chosen(*command, chosen, [arguments, format, &chosen] {
     const bool only_here = !chosen.netns.empty();
+    if (arguments->series == 0 || arguments->series > kMostSeries)
+      return fail(fmt::format("--series is a number from 1 to {}", kMostSeries), kUsage);
     if (!arguments->places.empty()) return serve(*arguments, only_here, *format);
     if (!arguments->web_config.empty() || arguments->without_password || !arguments->group.empty())
       return fail("--web-config, --without-password and --group are about serving; say --listen, too",

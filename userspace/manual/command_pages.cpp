@@ -29,7 +29,7 @@ Troff usage(const Argument& argument) {
     one =
         argument.value.find('|') == std::string::npos ? italic(argument.names.front()) : value_text(argument);
   }
-  if (argument.repeated) one += plain(" ...");
+  if (argument.endless) one += plain(" ...");
   return together(argument.required ? one : plain("[") + one + plain("]"));
 }
 
@@ -40,7 +40,7 @@ Troff tag(const Argument& argument) {
     all += name.starts_with('-') ? bold(name) : italic(name);
   }
   if (!argument.value.empty()) all += plain(" ") + value_text(argument);
-  if (argument.repeated) all += plain(" ...");
+  if (argument.endless) all += plain(" ...");
   return all;
 }
 

@@ -29,6 +29,7 @@ Argument read_argument(CLI::Option& option) {
   argument.needs = names(option.get_needs());
   argument.required = option.get_required();
   argument.repeated = !argument.value.empty() && option.get_expected_max() > 1;
+  argument.endless = argument.repeated && option.get_expected_max() >= CLI::detail::expected_max_vector_size;
   argument.several = argument.repeated && option.get_allow_extra_args();
   argument.attached = cli::is_attached_interface(option);
   return argument;

@@ -18,6 +18,7 @@ struct Argument {
   std::vector<std::string> excludes, needs;  // other options
   bool required = false;
   bool repeated = false;  // may be there several times
+  bool endless = false;   // any number of times; --help shows that by dots
   bool several = false;   // takes several values in a row
   bool attached = false;  // an interface of those that are attached
 };
