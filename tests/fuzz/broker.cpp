@@ -70,6 +70,17 @@ class Model {
                 "a state that nobody asks for");
           return {};
         },
+        .set_bypass = [this](bool on, std::chrono::seconds ends_after) -> control::Result<void> {
+          check(ends_after.count() >= 0 && ends_after.count() <= control::kMostBypassSeconds &&
+                    (on || ends_after.count() == 0),
+                "a bypass for longer than there is");
+          return {};
+        },
+        .bypass_left =
+            [this] {
+              check(true, "");
+              return std::chrono::milliseconds(5);
+            },
         .watch_egress = [this](bool) -> control::Result<void> {
           check(true, "");
           return {};
