@@ -6,6 +6,7 @@
 // An option that is added needs a line here: what --help names and nothing used is a failure that names it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -117,6 +118,24 @@ class Options : public OnOneWire {
     if (what.behind.empty()) return;
     const Outcome outcome = product(*host_, what.behind);
     EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  }
+
+  // It serves until it is told to end.
+  void serve() {
+    const TemporaryFile config("{}");
+    ASSERT_EQ(chmod(config.path().c_str(), 0600), 0);
+    const Words options{"--listen",           "10.9.0.1:0", "--web-config", config.path(),
+                        "--without-password", "--group",    "root"};
+    for (const auto& word : options)
+      if (word.starts_with("--")) used_.insert(entry("metrics", word));
+    Words words{product_path(), "metrics"};
+    words.insert(words.end(), options.begin(), options.end());
+    Process serving(*host_, words);
+    EXPECT_TRUE(serving.wait_for(
+        [](const std::string& out) { return out.starts_with("metrics are at 10.9.0.1:"); }, 10s))
+        << serving.out() << serving.err();
+    serving.signal(SIGTERM);
+    EXPECT_EQ(serving.wait(10s), 0) << serving.err();
   }
 
   const std::string& name() const { return host_port().ifname(); }
@@ -244,6 +263,8 @@ TEST_F(Options, EachIsTakenByItsCommand) {
   run({.command = {"list", "add"}, .arguments = {name(), "adz", "a.example"}, .status = 1});
   run({.command = {"list", "add"}, .arguments = {name(), "ads", "a..example"}, .status = 2});
   run({.command = {"list", "show"}, .arguments = {name(), "ads", "--limit", "5"}});
+  run({.command = {"metrics"}, .arguments = {"--series", "5"}});
+  serve();
   used_.insert({"detach", "detach --keep"});
   for (const Words& more : {Words{}, Words{"--output", "json", "--netns", netns_}, Words{"--keep"}}) {
     Words words = detach;
@@ -258,8 +279,9 @@ TEST_F(Options, EachIsTakenByItsCommand) {
     if (more != Words{"--keep"}) attach();
   }
   // What --keep has left is another attach's to go on from, or is taken away.
-  const Outcome rest = product(*host_, detach);
-  EXPECT_EQ(rest.status, 0) << rest.out << rest.err;
+  run({.command = {"detach"}, .arguments = {name(), "--unless-left"}});
+  EXPECT_EQ(product(*host_, {"status", name()}).status, 1) << "it is still left";
+  run({.command = {"detach"}, .arguments = {"--all"}});
 
   for (const auto& one : help_) {
     if (one.ends_with("--help")) continue;
