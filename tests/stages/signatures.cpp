@@ -627,7 +627,7 @@ SettingsCase settings() {
                       "EXTERNAL_NET": "!$HOME_NET", "SSH_PORTS": 22, "SERVERS": "[192.0.2.1,192.0.2.2]"},
              "classification": "classification.config", "disable": "disable.conf", "enable": "enable.conf",
              "modify": "modify.conf", "drop": "drop.conf", "threshold": "threshold.config", "work": 1024, "limit": "drop", "streams": 64, "on_gap": "next",
-             "on_unsupported": {"redirect": "IF1"}, "evict": "lru", "inspect": {"depth": "64KB", "window": 256, "midstream": false, "idle": "30s"}}]}})",
+             "on_unsupported": {"redirect": "IF1"}, "evict": "lru", "inspect": {"depth": "64KB", "window": 256, "midstream": false, "idle": "30s", "http": true}}]}})",
       together(
           {each("/pipelines/p/0/rules", {R"(["more.rules"])", R"(["*.rules"])", R"(["ids-[ab].rules"])"}),
            each("/pipelines/p/0/vars", {R"({"HTTP_PORTS": "1024:"})", R"({"HTTP_PORTS": [80, "8000:8080"]})",
@@ -638,6 +638,7 @@ SettingsCase settings() {
            each("/pipelines/p/0/streams", {"0", "1"}), each("/pipelines/p/0/on_gap", kStageDefaults),
            each("/pipelines/p/0/evict", kEvict), each("/pipelines/p/0/on_unsupported", {R"("next")"}),
            each("/pipelines/p/0/inspect/midstream", {"true", "false"}),
+           each("/pipelines/p/0/inspect/http", {"true", "false"}),
            SettingsValues{{"/pipelines/p/0/inspect/depth", "65536", R"("64KB")"},
                           {"/pipelines/p/0/inspect/depth", R"("1MiB")", R"("1MB")"},
                           {"/pipelines/p/0/inspect/window", R"("1024")", R"("1KB")"},
