@@ -329,6 +329,14 @@ print(reply.status, reply.getheader("WWW-Authenticate"), reply.read().decode()))
   EXPECT_TRUE(right.out.starts_with("200 ")) << right.out << right.err;
   EXPECT_NE(right.out.find("xdpgpu_build_info"), std::string::npos);
   EXPECT_EQ(wrong.out.find("xdpgpu_build_info"), std::string::npos);
+  // What cannot be served is not said to be.
+  write("b.key", "no key");
+  write("wrong.json", R"({"tls": {"certificate": "a.crt", "key": "b.key"}})");
+  const auto wrong_key =
+      product(*host_, {"metrics", "--listen", "127.0.0.1:0", "--web-config", path("wrong.json")});
+  EXPECT_EQ(wrong_key.status, 1);
+  EXPECT_EQ(wrong_key.out, "");
+  EXPECT_NE(wrong_key.err.find("metrics cannot be served: "), std::string::npos) << wrong_key.err;
   // Who speaks no TLS is told nothing.
   const Outcome plain = run_program(*host_, {"/usr/bin/python3", "-c", R"(
 import socket, sys

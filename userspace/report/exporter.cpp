@@ -34,7 +34,8 @@ using control::Result;
 using Local = asio::local::stream_protocol;
 
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;  // of a text
-constexpr std::size_t kMostSaid = 64;                      // sentences
+constexpr char kServing = 'r';         // what the half that serves says first, once it can
+constexpr std::size_t kMostSaid = 64;  // sentences
 // As long as what was told is told again: so often at most processes are asked, however many there are to
 // read it.
 constexpr auto kFresh = std::chrono::milliseconds(250);
@@ -45,6 +46,8 @@ constexpr auto kFresh = std::chrono::milliseconds(250);
 class Asker {
  public:
   Asker(asio::io_context& context, int fd) : socket_(context, Local(), fd) {}
+
+  int descriptor() { return socket_.native_handle(); }
 
   void ask(Asked asked, const HttpServer::Done& done) {
     Known& known = known_[asked];
@@ -118,6 +121,7 @@ class Asker {
     if (!mode) give_up(mode.error());
     if (*mode != control::SeccompMode::off)
       if (const auto restricted = control::restrict_exporter(); !restricted) give_up(restricted.error());
+    if (write(asker.descriptor(), &kServing, 1) != 1) _exit(1);
     context.run();
   } catch (const std::exception& error) {
     give_up(fmt::format("metrics cannot be served: {}", error.what()));
@@ -162,10 +166,18 @@ bool answer(int fd, const ExporterOptions& options, std::set<std::string>& said)
   return send_all(fd, &length, sizeof(length)) && send_all(fd, text.data(), text.size());
 }
 
-Error ended(pid_t child) {
+// gone: it has closed its end, and may still be saying why.
+Error ended(pid_t child, bool gone) {
   int status = 0;
-  kill(child, SIGKILL);
-  waitpid(child, &status, 0);
+  bool reaped = false;
+  for (int i = 0; gone && !reaped && i < 100; ++i) {
+    reaped = waitpid(child, &status, WNOHANG) == child;
+    if (!reaped) usleep(10'000);
+  }
+  if (!reaped) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  }
   const bool killed = WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL;
   return Error(fmt::format(
       "the process that serves metrics ended{}; start it again",
@@ -221,22 +233,20 @@ Result<void> run_exporter(const ExporterOptions& options,
   its = kernel::Fd();
   for (Listener& listener : listeners) listener.socket = kernel::Fd();
   const kernel::Fd signal(signalfd(-1, &signals, SFD_CLOEXEC));
-  ready(places);
-  Result<void> result;
   std::set<std::string> said;
-  for (;;) {
+  char first = 0;
+  bool serves = recv(mine.get(), &first, 1, 0) == 1 && first == kServing;
+  if (serves) ready(places);
+  while (serves) {
     pollfd fds[] = {{mine.get(), POLLIN, 0}, {signal.get(), POLLIN, 0}};
     if (poll(fds, 2, -1) < 0 && errno != EINTR) break;
     if (fds[1].revents) break;
-    if (fds[0].revents && !answer(mine.get(), options, said)) {
-      result = ended(child);
-      break;
-    }
+    if (fds[0].revents) serves = answer(mine.get(), options, said);
   }
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
+  const Error end = ended(child, !serves);
   remove_sockets();
-  return result;
+  if (!serves) return end;
+  return {};
 }
 
 }  // namespace xdpgpu::report
