@@ -31,7 +31,7 @@ std::string hash_of(const char* password) {
 std::string basic(const char* encoded) { return std::string("Basic ") + encoded; }
 constexpr const char* kRight = "cHJvbTpzZWNyZXQ=";  // prom:secret
 constexpr const char* kWrong = "cHJvbTp3cm9uZw==";  // prom:wrong
-constexpr const char* kOther = "eHh4OnNlY3JldA==";  // xxx:secret
+constexpr const char* kOther = "b3RoZXI6c2VjcmV0";  // other:secret
 
 TEST(ReportPlaces, AreAddressesAndPaths) {
   const auto local = parse_place("127.0.0.1:9478");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -8,13 +7,11 @@
 
 #include "userspace/cli/command.hpp"
 #include "userspace/control/alarms.hpp"
-#include "userspace/control/client.hpp"
 #include "userspace/control/describe.hpp"
 #include "userspace/control/eve_log.hpp"
 #include "userspace/control/metrics.hpp"
-#include "userspace/control/request/status.hpp"
+#include "userspace/control/statuses.hpp"
 #include "userspace/control/summary.hpp"
-#include "userspace/kernel/pins.hpp"
 #include "userspace/policy/values.hpp"
 
 namespace xdpgpu::cli {
@@ -152,31 +149,13 @@ int state_of(const StatusReport& report) {
   return degraded ? kDegraded : kDone;
 }
 
-struct Unanswered {
-  std::string sentence;
-  int status = kFailed;
-  bool gone = false;  // there is no such attach
-};
-
-// Why there is no answer: where there is a program on the interface and nobody to go with it, it is dead.
-Unanswered unanswered(const std::string& ifname, const kernel::names::Scope& scope, std::string sentence) {
-  const auto found = control::look_for_process(ifname, scope);
-  const bool allowed = access(kernel::names::socket(ifname, scope).c_str(), W_OK) == 0;
-  const bool dead = found == control::Presence::dead || (found != control::Presence::absent && allowed);
-  return {std::move(sentence), dead ? kDead : kFailed, found == control::Presence::absent};
-}
-
-tl::expected<StatusReport, Unanswered> ask_for_status(const std::string& ifname,
-                                                      const kernel::names::Scope& scope) {
-  auto report = control::ask<control::Status>(ifname, {}, {}, scope);
-  if (report) return std::move(*report);
-  if (report.error().refused) return tl::unexpected(Unanswered{std::move(report.error().sentence)});
-  return tl::unexpected(unanswered(ifname, scope, std::move(report.error().sentence)));
+int state_of(const control::Unanswered& why) {
+  return why.why == control::Unanswered::Why::dead ? kDead : kFailed;
 }
 
 int run_one(const std::string& ifname, Format format) {
-  const auto report = ask_for_status(ifname, kernel::names::own_scope());
-  if (!report) return fail(report.error().sentence, report.error().status);
+  const auto report = control::ask_for_status(ifname);
+  if (!report) return fail(report.error().sentence, state_of(report.error()));
   if (format == Format::json)
     print_record(*report);
   else
@@ -189,36 +168,20 @@ int run_all(bool only_here, Format format) {
   std::set<int> seen;
   Json reports = Json::array();
   int worst = kDone;
-  const auto say_of = [&](const std::string& ifname, const Unanswered& why) {
-    worst = std::max(worst, why.status);
-    say(why.sentence);
-    auto failure = control::failure_report(why.sentence);
-    failure.interface = ifname;
-    reports.push_back(control::as_json(failure));
-  };
-  const auto ask_those_of = [&](const kernel::names::Scope& scope) {
-    const auto attached = kernel::names::interfaces_with_socket(scope);
-    // What "detach --keep" has left decides, too.
-    for (const auto& ifname : kernel::names::interfaces_with_pins(scope))
-      if (std::find(attached.begin(), attached.end(), ifname) == attached.end() &&
-          kernel::pinned_link(ifname, scope))
-        say_of(ifname, {control::not_attached(ifname, scope)});
-    for (const auto& ifname : attached) {
-      const auto report = ask_for_status(ifname, scope);
-      if (!report && report.error().gone) continue;  // detached since it was found
-      if (!report) {
-        say_of(ifname, report.error());
-        continue;
-      }
-      worst = std::max(worst, state_of(*report));
-      if (!seen.insert(report->pid).second) continue;
-      if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(*report));
-      reports.push_back(control::as_json(*report));
+  control::each_status(only_here, [&](const auto& ifname, const auto&, control::Answered report) {
+    if (!report) {
+      worst = std::max(worst, state_of(report.error()));
+      say(report.error().sentence);
+      auto failure = control::failure_report(report.error().sentence);
+      failure.interface = ifname;
+      reports.push_back(control::as_json(failure));
+      return;
     }
-  };
-  ask_those_of(kernel::names::own_scope());
-  if (!only_here)
-    for (const auto& scope : kernel::names::other_scopes()) ask_those_of(scope);
+    worst = std::max(worst, state_of(*report));
+    if (!seen.insert(report->pid).second) return;
+    if (format == Format::text) print((seen.size() > 1 ? "\n" : "") + text_of(*report));
+    reports.push_back(control::as_json(*report));
+  });
   if (format == Format::json)
     print_json(reports);
   else if (reports.empty())

@@ -94,11 +94,10 @@ Result<kernel::Fd> listen_at(const std::string& path, const std::optional<Contro
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path))
-    return tl::unexpected(fmt::format("the control socket's path {} is too long", path));
+    return tl::unexpected(fmt::format("the socket's path {} is too long", path));
   std::memcpy(address.sun_path, path.data(), path.size());
   auto failed = [&](const char* what) {
-    return tl::unexpected(
-        fmt::format("cannot {} the control socket {}: {}", what, path, std::strerror(errno)));
+    return tl::unexpected(fmt::format("cannot {} the socket {}: {}", what, path, std::strerror(errno)));
   };
   kernel::Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return failed("make");

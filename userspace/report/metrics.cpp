@@ -15,12 +15,7 @@ namespace {
 
 using control::StatusReport;
 
-// Of a process: its first interface, and the network namespace if that is not the host's.
-Labels labels_of(const Attach& attach) {
-  Labels labels{{"attach", attach.name}};
-  if (!attach.netns.empty()) labels.add({{"netns", attach.netns}});
-  return labels;
-}
+Labels labels_of(const Attach& attach) { return report::labels_of(attach, {"attach", attach.name}); }
 
 // Each attach that answers.
 using Each = std::function<void(const Labels&, const StatusReport&)>;

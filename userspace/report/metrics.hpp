@@ -20,6 +20,13 @@ struct Attach {
   std::optional<control::StatusReport> status;  // none: it does not answer
 };
 
+// What the attach is told by: `first`, and its network namespace if that is not the host's own.
+inline Labels labels_of(const Attach& attach, Label first) {
+  Labels labels{first};
+  if (!attach.netns.empty()) labels.add({{"netns", attach.netns}});
+  return labels;
+}
+
 // Of rules, lists, targets and the like there may be thousands. The first ones, by how much they count, have
 // series of their own; the others are one, "(others)", and xdpgpu_series_left_out says how many they are.
 struct Limits {

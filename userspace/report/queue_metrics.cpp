@@ -17,17 +17,12 @@ using control::QueueReport;
 // counts as the first and as beyond the last.
 constexpr u32 kFirstTime = 10, kLastTime = 32;
 
-Labels labels_of(const Attach& attach, const PortReport& port) {
-  Labels labels{{"interface", port.interface}};
-  if (!attach.netns.empty()) labels.add({{"netns", attach.netns}});
-  return labels;
-}
-
 using EachPort = std::function<void(const Labels&, const PortReport&)>;
 void each_port(std::span<const Attach> attaches, const EachPort& tell) {
   for (const Attach& attach : attaches)
     if (attach.status)
-      for (const PortReport& port : attach.status->ports) tell(labels_of(attach, port), port);
+      for (const PortReport& port : attach.status->ports)
+        tell(labels_of(attach, {"interface", port.interface}), port);
 }
 using EachQueue = std::function<void(const Labels&, const QueueReport&)>;
 void each_queue(std::span<const Attach> attaches, const EachQueue& tell) {
