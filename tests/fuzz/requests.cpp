@@ -134,6 +134,8 @@ std::vector<Bytes> seeds() {
   add("{\"request\": \"bypass\", \"on\": false}\n");
   add("{\"request\": \"flows.list\", \"interface\": \"eth0\", \"limit\": 10, \"from\": 7}\n{\"request\": "
       "\"flows.flush\"}\n");
+  add("{\"request\": \"flows.list\", \"interface\": \"eth0\", \"indices\": [7, 8]}\n{\"request\": "
+      "\"flows.count\", \"interface\": \"eth0\", \"from\": 7, \"entries\": 8, \"since_ns\": 9}\n");
   add("{\"request\": \"policy.apply\", \"text\": \"{}\", \"file\": \"p.json\", \"confirm_s\": 60, \"audit\": "
       "true, "
       "\"files\": {\"a\": 3, \"b\": 0}}\nabc{\"request\": \"policy.confirm\"}\n");

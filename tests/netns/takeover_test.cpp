@@ -53,7 +53,8 @@ TEST_F(Takeover, RequestsOfWrongTypesAreAnsweredAndEndNothing) {
   attach(inspect_all(kPass));
   const auto refused = [&](const char* request, const char* argument, const Json& value) {
     Json arguments = {{"text", "{}"}, {"file", "f"}, {argument, value}};
-    if (std::string_view(argument) == "from") arguments["interface"] = name();
+    if (std::string_view(argument) == "from" || std::string_view(request) == "flows.count")
+      arguments["interface"] = name();
     const Json answer = ask(name(), request, arguments);
     EXPECT_FALSE(answer.at("ok").get<bool>()) << request << " " << argument << ": " << value;
     EXPECT_FALSE(answer.at("error").get<std::string>().empty());
@@ -67,6 +68,8 @@ TEST_F(Takeover, RequestsOfWrongTypesAreAnsweredAndEndNothing) {
   for (const Json& value : {Json(-1), Json(1.5), Json("1"), Json(nullptr), Json(Json::array()), Json(true)}) {
     refused("flows.list", "limit", value);
     refused("flows.list", "from", value);
+    refused("flows.count", "entries", value);
+    refused("flows.count", "since_ns", value);
     refused("policy.apply", "confirm_s", value);
   }
   for (const Json& value : {Json(1), Json(nullptr), Json(Json::array()), Json(true)}) {
@@ -115,6 +118,29 @@ TEST_F(Takeover, ALongListOfFlowsComesInParts) {
   for (const Json* part : {&all, &rest})
     for (const Json& flow : part->at("flows")) indexes.insert(flow.at("index").get<std::uint32_t>());
   EXPECT_EQ(indexes.size(), kFlows) << "each once";
+
+  // Some of them, by their indices; what is beyond the table is none.
+  const Json some = ask(name(), "flows.list",
+                        {{"interface", name()}, {"indices", {5U, kFlows - 1, kFlows, 4'000'000'000U}}})
+                        .at("result");
+  ASSERT_EQ(some.at("flows").size(), 2U) << some;
+  EXPECT_EQ(some.at("flows").at(0).at("index"), 5);
+  EXPECT_EQ(some.at("flows").at(1).at("index"), kFlows - 1);
+  // Counted part by part, and no further than that.
+  const Json part =
+      ask(name(), "flows.count", {{"interface", name()}, {"from", 8'000U}, {"entries", 1'000U}}).at("result");
+  EXPECT_EQ(part.at("current"), 1'000);
+  EXPECT_EQ(part.at("next"), 9'000);
+  EXPECT_TRUE(part.at("index").empty()) << "none has had a packet";
+  const Json much =
+      ask(name(), "flows.count", {{"interface", name()}, {"entries", 4'000'000'000U}}).at("result");
+  EXPECT_EQ(much.at("current"), kFlows);
+  EXPECT_LE(much.value("next", 0U), 32'768U) << "however many are asked for";
+  const Json beyond =
+      ask(name(), "flows.count", {{"interface", name()}, {"from", 4'000'000'000U}}).at("result");
+  EXPECT_EQ(beyond.at("current"), 0);
+  EXPECT_FALSE(beyond.contains("next"));
+  EXPECT_EQ(ask(name(), "flows.count", {{"interface", "nobodys"}}).at("result").at("table"), 0);
 
   const Outcome few = product(*host_, {"flows", "list", name(), "--limit", "10"});
   EXPECT_EQ(few.status, 0) << few.err;

@@ -22,6 +22,7 @@ struct Everything {
   std::optional<std::string> perhaps_text;
   std::optional<bool> perhaps_truth;
   std::optional<u32> perhaps_number;
+  std::optional<std::vector<u32>> perhaps_numbers;
   static void fields(auto& self, auto& field) {
     field("text", self.text);
     field("truth", self.truth);
@@ -31,6 +32,7 @@ struct Everything {
     field("perhaps_text", self.perhaps_text);
     field("perhaps_truth", self.perhaps_truth);
     field("perhaps_number", self.perhaps_number);
+    field("perhaps_numbers", self.perhaps_numbers);
   }
 };
 const Json kRight = {{"text", "x"}, {"truth", true}, {"number", 7u}, {"narrow", 8u}, {"few", 9u}};
@@ -96,6 +98,19 @@ TEST(ControlArguments, OfAnotherKindAreRefusedByASentence) {
   EXPECT_EQ(problem_with("narrow", 0xffffffffu), "");
   EXPECT_NE(problem_with("narrow", 0x100000000u), "") << "it does not fit";
   EXPECT_EQ(problem_with("number", 0xffffffffffffffffu), "");
+}
+
+TEST(ControlArguments, AreListsOfNumbersAsWholes) {
+  Json arguments = kRight;
+  arguments["perhaps_numbers"] = {3u, 0xffffffffu};
+  const auto read = read_arguments<Everything>("try", arguments);
+  ASSERT_TRUE(read) << read.error();
+  EXPECT_THAT(*read->perhaps_numbers, ::testing::ElementsAre(3u, 0xffffffffu));
+  EXPECT_EQ(problem_with("perhaps_numbers", Json::array()), "");
+  for (const Json& wrong : {Json(3u), Json("3"), Json(), Json({-1}), Json({3u, "4"}), Json({0x100000000u}),
+                            Json({Json::array()}), Json::object()})
+    EXPECT_EQ(problem_with("perhaps_numbers", wrong), "\"perhaps_numbers\" is not a list of numbers")
+        << wrong;
 }
 
 TEST(ControlArguments, ThatHaveToBeSaidAreAskedFor) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "userspace/control/request/bypass.hpp"
+#include "userspace/control/request/flows_count.hpp"
 #include "userspace/control/request/flows_list.hpp"
 #include "userspace/control/request/policy_apply.hpp"
 #include "userspace/control/request/policy_show.hpp"
@@ -18,6 +19,7 @@
 namespace xdpgpu::control {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
@@ -81,6 +83,16 @@ class Pretended final : public Attached {
     asked_ = query;
     return {};
   }
+  FlowCountsReport flow_counts(const FlowCountQuery& query) const override {
+    asked_counts_ = query;
+    return {.at_ns = 5,
+            .table = 64,
+            .index = {3},
+            .packets = {9},
+            .bytes = {900},
+            .source = {0},
+            .sources = {"::1"}};
+  }
   FileRulesReport rules(const RuleQuery& query) const override {
     asked_rules_ = query;
     return {.rules = 5, .holding = 1, .left_out = 0, .top = {{"ids", 1, 7, 2, "a worm", 3, 0.5}}};
@@ -105,6 +117,7 @@ class Pretended final : public Attached {
   std::optional<bool> bypassed_, kept_;
   std::chrono::seconds bypass_ends_after_{0};
   mutable std::optional<FlowQuery> asked_;
+  mutable std::optional<FlowCountQuery> asked_counts_;
   mutable std::optional<RuleQuery> asked_rules_;
   Reply later_;
 
@@ -159,7 +172,7 @@ TEST_F(ControlSocketRequests, AreAllThatThereAreFilesOf) {
 
 TEST_F(ControlSocketRequests, SayHowLongTheyAreWaitedFor) {
   const auto kind = [](const char* name) { return AnyRequest::find(name)->kind(); };
-  for (const char* name : {"status", "policy.show", "flows.list"})
+  for (const char* name : {"status", "policy.show", "flows.list", "flows.count"})
     EXPECT_EQ(kind(name), RequestKind::reads) << name;
   for (const char* name : {"detach", "policy.apply", "policy.confirm", "flows.flush", "log.reopen"})
     EXPECT_EQ(kind(name), RequestKind::changes) << name;
@@ -206,7 +219,28 @@ TEST_F(ControlSocketRequests, FlowsAreListedAsFarAsIsAsked) {
   EXPECT_EQ(attached_.asked_->interface, "eth0");
   EXPECT_EQ(attached_.asked_->limit, 10u);
   EXPECT_EQ(attached_.asked_->from, 7u);
+  EXPECT_FALSE(attached_.asked_->indices);
   EXPECT_THAT(refusal("flows.list", {{"from", 7u}}), HasSubstr("name its \"interface\""));
+  (void)answer("flows.list", {{"interface", "eth0"}, {"indices", {4u, 9u}}});
+  EXPECT_THAT(*attached_.asked_->indices, ElementsAre(4u, 9u));
+  EXPECT_THAT(refusal("flows.list", {{"indices", {7u}}}), HasSubstr("name its \"interface\""));
+}
+
+TEST_F(ControlSocketRequests, FlowsAreCountedAsFarAsIsAsked) {
+  const FlowCountQuery all;
+  const Json counts = answer("flows.count", {{"interface", "eth0"}});
+  EXPECT_EQ(counts.at("index"), Json({3}));
+  EXPECT_EQ(counts.at("sources"), Json({"::1"}));
+  EXPECT_FALSE(counts.contains("next"));
+  EXPECT_EQ(attached_.asked_counts_->from, all.from);
+  EXPECT_EQ(attached_.asked_counts_->entries, all.entries);
+  EXPECT_EQ(attached_.asked_counts_->since_ns, all.since_ns);
+  (void)answer("flows.count", {{"interface", "eth0"}, {"from", 8u}, {"entries", 4u}, {"since_ns", 77u}});
+  EXPECT_EQ(attached_.asked_counts_->interface, "eth0");
+  EXPECT_EQ(attached_.asked_counts_->from, 8u);
+  EXPECT_EQ(attached_.asked_counts_->entries, 4u);
+  EXPECT_EQ(attached_.asked_counts_->since_ns, 77u);
+  EXPECT_EQ(refusal("flows.count"), "flows.count needs \"interface\": a text");
 }
 
 TEST_F(ControlSocketRequests, RulesAreListedAsIsAsked) {

@@ -11,13 +11,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "userspace/control/fields.hpp"
 
 namespace xdpgpu::control {
 
-// Of a record whose fields are texts, truths and whole numbers that are not negative. A std::optional may be
-// left out.
+// Of a record whose fields are texts, truths, whole numbers that are not negative, and lists of such numbers.
+// A std::optional may be left out.
 class ArgumentReader {
  public:
   // request: whose they are. Both outlive this object.
@@ -71,6 +72,10 @@ class ArgumentReader {
   static const char* kind(const std::string& /*value*/) { return "a text"; }
   static const char* kind(bool /*value*/) { return "true or false"; }
   static const char* kind(std::unsigned_integral auto /*value*/) { return nullptr; }
+  template <std::unsigned_integral T>
+  static const char* kind(const std::vector<T>& /*value*/) {
+    return "a list of numbers";
+  }
 
   const Json* find(std::string_view name) const;
   void read(std::string_view name, const Json& said, std::string& value, const Within& within);
@@ -81,6 +86,16 @@ class ArgumentReader {
       value = static_cast<T>(*number);
     else
       is_not(name, nullptr, within);
+  }
+  template <std::unsigned_integral T>
+  void read(std::string_view name, const Json& said, std::vector<T>& value, const Within& within) {
+    bool right = said.is_array();
+    for (auto one = said.begin(); right && one != said.end(); ++one) {
+      const auto number = whole_number(*one, ArgumentReader::within<T>());
+      right = number.has_value();
+      if (right) value.push_back(static_cast<T>(*number));
+    }
+    if (!right) is_not(name, kind(value), within);
   }
   static std::optional<std::uint64_t> whole_number(const Json& said, const Within& within);
   // kind: nullptr of a number within.

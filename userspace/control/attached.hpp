@@ -76,6 +76,7 @@ class Attached {
   virtual const std::vector<std::string>& lost_names() const = 0;
 
   virtual FlowsReport flows(const FlowQuery& query) const = 0;
+  virtual FlowCountsReport flow_counts(const FlowCountQuery& query) const = 0;
   virtual FileRulesReport rules(const RuleQuery& query) const = 0;
   // Every packet passes, or the policy decides again. ends_after: by itself; 0: when somebody says so.
   virtual Result<void> set_bypass(bool on, std::chrono::seconds ends_after) = 0;

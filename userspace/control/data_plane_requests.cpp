@@ -119,6 +119,10 @@ FlowsReport DataPlane::flows(const FlowQuery& query) const {
   return list_flows(ports_, *swap_->current(), query);
 }
 
+FlowCountsReport DataPlane::flow_counts(const FlowCountQuery& query) const {
+  return count_flows(ports_, query);
+}
+
 FileRulesReport DataPlane::rules(const RuleQuery& query) const {
   return rule_stats_->top(*swap_->current(), query);
 }

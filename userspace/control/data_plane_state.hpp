@@ -108,6 +108,7 @@ class DataPlane final : public Attached {
   std::shared_ptr<const gpu::NameChanges> changed_names() const override { return swap_->names(); }
   const std::vector<std::string>& lost_names() const override { return lost_names_; }
   FlowsReport flows(const FlowQuery& query) const override;
+  FlowCountsReport flow_counts(const FlowCountQuery& query) const override;
   FileRulesReport rules(const RuleQuery& query) const override;
   Result<void> set_bypass(bool on, std::chrono::seconds ends_after) override;
   ReopenedLogs reopen_logs() override;

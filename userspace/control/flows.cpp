@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstring>
 #include <optional>
+#include <unordered_map>
 
 #include "maps/parse.h"
 #include "userspace/control/describe.hpp"
@@ -41,6 +42,19 @@ bool expired(const xg_flow_verdict& entry, const xg_flow_stats& stats, u64 now) 
 }
 
 u32 vlan_of(u16 tag) { return tag == XG_VLAN_PRIORITY ? 0 : tag; }
+
+// What an entry has that counts: of the generation in force, and not expired.
+struct Current {
+  xg_flow_verdict entry;
+  xg_flow_stats stats;
+};
+std::optional<Current> current_entry(const PortControl& port, u32 index, u64 now) {
+  const auto entry = read_entry(port.flows()[index]);
+  if (!entry || entry->generation != port.active_generation()) return std::nullopt;
+  const xg_flow_stats stats = port.flow_stats()[index];
+  if (expired(*entry, stats, now)) return std::nullopt;
+  return Current{*entry, stats};
+}
 
 // What stands in the entry.
 FlowReport describe(const xg_flow_verdict& entry, const std::vector<PortControl>& ports,
@@ -89,37 +103,70 @@ FlowsReport list_flows(const std::vector<PortControl>& ports, const compiler::Co
   std::optional<u32> next;
   const u64 limit = std::min(query.limit, kMostFlows);
   const u64 now = monotonic_ns();
+  const auto look_at = [&](const PortControl& port, u32 index) {
+    const auto current = current_entry(port, index, now);
+    if (!current) return;
+    const auto& [entry, stats] = *current;
+    all.current++;
+    if (index < query.from) return;
+    if (all.flows.size() >= limit) {
+      all.left_out++;
+      if (!next) next = index;
+      return;
+    }
+    FlowReport& flow = all.flows.emplace_back(describe(entry, ports, policy));
+    flow.interface = port.ifname();
+    flow.queue = index / port.flow_entries_per_queue() % port.queues();
+    flow.index = index;
+    flow.bpftool_key = bpftool_key(index);
+    flow.packets = stats.packets - stats.base_packets;
+    flow.bytes = stats.bytes - stats.base_bytes;
+    if (flow.packets > 0 && stats.last_seen_ns <= now)
+      flow.idle_s = static_cast<double>(now - stats.last_seen_ns) / 1e9;
+    if (entry.expires_ms != 0)
+      flow.expires_in_s = static_cast<double>(static_cast<std::int32_t>(entry.expires_ms -
+                                                                        static_cast<u32>(now / 1'000'000))) /
+                          1e3;
+  };
   for (const PortControl& port : ports) {
     if (!query.interface.empty() && query.interface != port.ifname()) continue;
-    for (u32 index = 0; index < port.flows().size(); index++) {
-      const auto entry = read_entry(port.flows()[index]);
-      if (!entry || entry->generation != port.active_generation()) continue;
-      const xg_flow_stats stats = port.flow_stats()[index];
-      if (expired(*entry, stats, now)) continue;
-      all.current++;
-      if (index < query.from) continue;
-      if (all.flows.size() >= limit) {
-        all.left_out++;
-        if (!next) next = index;
-        continue;
-      }
-      FlowReport& flow = all.flows.emplace_back(describe(*entry, ports, policy));
-      flow.interface = port.ifname();
-      flow.queue = index / port.flow_entries_per_queue() % port.queues();
-      flow.index = index;
-      flow.bpftool_key = bpftool_key(index);
-      flow.packets = stats.packets - stats.base_packets;
-      flow.bytes = stats.bytes - stats.base_bytes;
-      if (flow.packets > 0 && stats.last_seen_ns <= now)
-        flow.idle_s = static_cast<double>(now - stats.last_seen_ns) / 1e9;
-      if (entry->expires_ms != 0)
-        flow.expires_in_s = static_cast<double>(static_cast<std::int32_t>(
-                                entry->expires_ms - static_cast<u32>(now / 1'000'000))) /
-                            1e3;
+    if (query.indices) {
+      for (const u32 index : *query.indices)
+        if (index < port.flows().size()) look_at(port, index);
+    } else {
+      for (u32 index = 0; index < port.flows().size(); index++) look_at(port, index);
     }
   }
   all.listed = all.flows.size();
-  if (!query.interface.empty()) all.next = next;
+  if (!query.interface.empty() && !query.indices) all.next = next;
+  return all;
+}
+
+FlowCountsReport count_flows(const std::vector<PortControl>& ports, const FlowCountQuery& query) {
+  FlowCountsReport all;
+  all.at_ns = monotonic_ns();
+  const auto port = std::find_if(ports.begin(), ports.end(),
+                                 [&](const PortControl& one) { return one.ifname() == query.interface; });
+  if (port == ports.end()) return all;
+  all.table = static_cast<u32>(port->flows().size());
+  const u32 first = std::min(query.from, all.table);
+  const u32 end = first + std::min({query.entries, kMostCounted, all.table - first});
+  std::unordered_map<std::string, u32> numbers;
+  for (u32 index = first; index < end; index++) {
+    const auto current = current_entry(*port, index, all.at_ns);
+    if (!current) continue;
+    all.current++;
+    const auto& [entry, stats] = *current;
+    if (stats.packets == stats.base_packets || stats.last_seen_ns < query.since_ns) continue;
+    all.index.push_back(index);
+    all.packets.push_back(stats.packets - stats.base_packets);
+    all.bytes.push_back(stats.bytes - stats.base_bytes);
+    const auto [source, added] = numbers.try_emplace(address_text(entry.key.src, entry.key.family),
+                                                     static_cast<u32>(all.sources.size()));
+    if (added) all.sources.push_back(source->first);
+    all.source.push_back(source->second);
+  }
+  if (end < all.table) all.next = end;
   return all;
 }
 

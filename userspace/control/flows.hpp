@@ -22,6 +22,8 @@ struct FlowQuery {
   std::string interface;  // empty: all ports
   u64 limit = 1000;       // entries listed; all are counted
   u32 from = 0;           // the first index that is listed, of each port
+  // These entries alone are looked at, of one port; what is beyond the table is passed over.
+  std::optional<std::vector<u32>> indices{};
 };
 
 struct FlowEncapsulation {
@@ -96,6 +98,39 @@ struct FlowsReport {
 // Only entries of the generation in force that have not expired.
 FlowsReport list_flows(const std::vector<PortControl>& ports, const compiler::CompiledPolicy& policy,
                        const FlowQuery& query);
+
+// For those who look again and again, such as `top`: how many packets each flow has had, and little else. A
+// look costs the same however large the table is.
+inline constexpr u32 kMostCounted = 32'768;  // entries that one look goes through
+struct FlowCountQuery {
+  std::string interface;
+  u32 from = 0;                // the first index
+  u32 entries = kMostCounted;  // at most kMostCounted
+  u64 since_ns = 0;            // those that had a packet then or later; CLOCK_MONOTONIC of the process asked
+};
+struct FlowCountsReport {
+  u64 at_ns = 0;              // when it was looked, CLOCK_MONOTONIC
+  u32 table = 0;              // entries that there are
+  std::optional<u32> next{};  // where the next look may go on; none: this one got to the table's end
+  u64 current = 0;            // flow verdicts in these entries, whether they had packets or not
+  // Of flows that had packets since: what list_flows() has. `source` counts `sources` from 0.
+  std::vector<u32> index;
+  std::vector<u64> packets, bytes;
+  std::vector<u32> source;
+  std::vector<std::string> sources;  // addresses, each once
+  static void fields(auto& self, auto& field) {
+    field("at_ns", self.at_ns);
+    field("table", self.table);
+    field("next", self.next);
+    field("current", self.current);
+    field("index", self.index);
+    field("packets", self.packets);
+    field("bytes", self.bytes);
+    field("source", self.source);
+    field("sources", self.sources);
+  }
+};
+FlowCountsReport count_flows(const std::vector<PortControl>& ports, const FlowCountQuery& query);
 
 // The key argument of `bpftool map lookup ... key`: the index as four bytes, lowest first.
 std::string bpftool_key(u32 index);

@@ -7,7 +7,7 @@
 //   struct FlowsFlush {
 //     static constexpr std::string_view kName = "flows.flush";
 //     static constexpr RequestKind kKind = RequestKind::changes;
-//     using Arguments = Nothing;            // a record (fields.hpp) of texts, truths and whole numbers
+//     using Arguments = Nothing;            // a record, as arguments.hpp reads them
 //     struct Answer { ... };                // a record
 //     static Result<Answer> serve(Attached& attached, const Asked<Arguments>& asked);
 //   };

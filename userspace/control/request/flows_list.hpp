@@ -15,21 +15,25 @@ struct FlowsList {
     std::optional<std::string> interface {};
     std::optional<u64> limit{};
     std::optional<u32> from{};
+    std::optional<std::vector<u32>> indices{};
     static void fields(auto& self, auto& field) {
       field("interface", self.interface);
       field("limit", self.limit);
       field("from", self.from);
+      field("indices", self.indices);
     }
   };
   using Answer = FlowsReport;
   static Result<Answer> serve(const Attached& attached, const Asked<Arguments>& asked) {
-    const auto& [interface, limit, from] = asked.arguments;
-    if (from && !interface)
-      return Error(std::string("\"from\" is an index of one port: name its \"interface\""));
+    const auto& [interface, limit, from, indices] = asked.arguments;
+    if ((from || indices) && !interface)
+      return Error(std::string(from ? "\"from\" is an index of one port: name its \"interface\""
+                                    : "\"indices\" are one port's: name its \"interface\""));
     const FlowQuery all;
     return attached.flows({.interface = interface.value_or(all.interface),
                            .limit = limit.value_or(all.limit),
-                           .from = from.value_or(all.from)});
+                           .from = from.value_or(all.from),
+                           .indices = indices});
   }
 };
 inline RegisteredRequest<FlowsList> registered_flows_list;
