@@ -263,6 +263,9 @@ TEST_F(Options, EachIsTakenByItsCommand) {
   run({.command = {"list", "add"}, .arguments = {name(), "adz", "a.example"}, .status = 1});
   run({.command = {"list", "add"}, .arguments = {name(), "ads", "a..example"}, .status = 2});
   run({.command = {"list", "show"}, .arguments = {name(), "ads", "--limit", "5"}});
+  run({.command = {"top"},
+       .arguments = {name(), "--plain", "--count", "1", "--rows", "5", "--interval", "1s", "--view", "flows",
+                     "--sort", "flow", "--filter", "udp"}});
   run({.command = {"metrics"}, .arguments = {"--series", "5"}});
   serve();
   used_.insert({"detach", "detach --keep"});

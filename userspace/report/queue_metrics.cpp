@@ -39,32 +39,6 @@ void each_served(std::span<const Attach> attaches, const EachServed& tell) {
   });
 }
 
-const char* name_of(xg_outcome outcome) {
-  switch (outcome) {
-    case XG_OUTCOME_drop:
-      return "drop";
-    case XG_OUTCOME_pass:
-      return "pass";
-    case XG_OUTCOME_tx:
-      return "tx";
-    case XG_OUTCOME_redirect:
-      return "redirect";
-    case XG_OUTCOME_error:
-      return "error";
-    case XG_OUTCOME_program:
-      return "program";
-    case XG_OUTCOME_in:
-      return "in";
-    case XG_OUTCOME_on:
-      return "inspect";
-    case XG_OUTCOME_again:
-      return "again";
-    case XG_OUTCOME_none:
-      return "";
-  }
-  return "";
-}
-
 void interfaces(Exposition& out, std::span<const Attach> attaches) {
   out.family(Kind::gauge, "xdpgpu_interface_state", "", "1 for the state that the interface is in.");
   each_port(attaches, [&](const Labels& labels, const PortReport& port) {
@@ -74,7 +48,7 @@ void interfaces(Exposition& out, std::span<const Attach> attaches) {
     each_port(attaches, [&](const Labels& labels, const PortReport& port) {
       for (u32 i = 0; i < port.kernel.by.size(); ++i) {
         const auto& counter = dataplane::kKernelCounters[i];
-        tell(with(labels, Label{"outcome", name_of(counter.outcome)}, Label{"reason", counter.name}),
+        tell(with(labels, Label{"outcome", outcome_name(counter.outcome)}, Label{"reason", counter.name}),
              port.kernel.by[i]);
       }
     });
@@ -110,7 +84,7 @@ void workers(Exposition& out, std::span<const Attach> attaches) {
   };
   out.family(Kind::counter, "xdpgpu_worker_packets", "", "Inspected packets by what became of them.");
   each_counter(true, [&](const Labels& labels, const auto& counter, u64 value) {
-    out.sample(with(labels, Label{"outcome", name_of(counter.outcome)}, Label{"reason", counter.name}),
+    out.sample(with(labels, Label{"outcome", outcome_name(counter.outcome)}, Label{"reason", counter.name}),
                value);
   });
   out.family(Kind::counter, "xdpgpu_worker_events", "",
@@ -227,6 +201,32 @@ void histograms(Exposition& out, std::span<const Attach> attaches) {
 }
 
 }  // namespace
+
+const char* outcome_name(xg_outcome outcome) {
+  switch (outcome) {
+    case XG_OUTCOME_drop:
+      return "drop";
+    case XG_OUTCOME_pass:
+      return "pass";
+    case XG_OUTCOME_tx:
+      return "tx";
+    case XG_OUTCOME_redirect:
+      return "redirect";
+    case XG_OUTCOME_error:
+      return "error";
+    case XG_OUTCOME_program:
+      return "program";
+    case XG_OUTCOME_in:
+      return "in";
+    case XG_OUTCOME_on:
+      return "inspect";
+    case XG_OUTCOME_again:
+      return "again";
+    case XG_OUTCOME_none:
+      return "";
+  }
+  return "";
+}
 
 std::span<const double> time_bounds() { return kTimeBounds; }
 std::span<const double> batch_bounds() { return kBatchBounds; }
