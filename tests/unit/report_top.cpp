@@ -218,6 +218,28 @@ TEST_F(ReportTop, RatesAreOfTwoLooks) {
   EXPECT_THAT(row_of(rules, "known bad"), HasSubstr("known bad|eth0|2000|1.60M|5000|1000"));
 }
 
+TEST_F(ReportTop, RulesOfFilesAreAmongTheRules) {
+  const auto with = [](Look all, const std::vector<std::pair<u32, u64>>& matched, u64 left_out) {
+    control::FileRulesReport report{.rules = 9, .holding = 2, .left_out = left_out, .top = {}};
+    for (const auto& [sid, times] : matched) report.top.push_back({"ids", 1, sid, 1, "a worm", times, 0.5});
+    all.file_rules[{"", "eth0"}] = report;
+    return all;
+  };
+  const Look first = with(look(10, 1000), {{7, 30}}, 0);
+  const Look second = with(look(12, 5000), {{7, 50}, {8, 4}}, 0);
+  Table rules = table_of(View::rules, &first, second);
+  EXPECT_EQ(row_of(rules, "1:7 a worm"), "1:7 a worm|eth0|10||50||");
+  EXPECT_EQ(row_of(rules, "1:8 a worm"), "1:8 a worm|eth0|2||4||") << "it had never held";
+  EXPECT_EQ(rules.note, "");
+  const Look few = with(look(10, 1000), {{7, 30}}, 5);
+  EXPECT_EQ(row_of(table_of(View::rules, &few, second), "1:8 a worm"), "1:8 a worm|eth0|-||4||")
+      << "how often it had held was left out";
+  const Look bare = look(10, 1000);
+  EXPECT_EQ(row_of(table_of(View::rules, &bare, second), "1:7 a worm"), "1:7 a worm|eth0|-||50||");
+  EXPECT_THAT(table_of(View::rules, &second, with(look(14, 5000), {{7, 60}}, 5)).note,
+              HasSubstr("the 1 that held"));
+}
+
 TEST_F(ReportTop, OneLookHasCountsAndNoRates) {
   const Look only = look(10, 1000);
   EXPECT_FALSE(rates_of(nullptr, only).drop);
@@ -595,11 +617,11 @@ TEST_F(ReportTop, KeysSetThePaceAndChooseViews) {
   Screen odd = screen({.interval = seconds(7)});
   odd.press(U'-');
   EXPECT_EQ(odd.interval(), seconds(5));
-  EXPECT_EQ(shown.press(key::kTab), Screen::Effect::none);
+  EXPECT_EQ(shown.press(key::kTab), Screen::Effect::look) << "nobody has asked for rules in files";
   EXPECT_THAT(lines_of(shown.draw(80, 24))[3], HasSubstr("[2 rules]"));
-  EXPECT_FALSE(shown.wants_flows());
+  EXPECT_EQ(shown.wants(), More::file_rules);
   EXPECT_EQ(shown.press(key::kTab), Screen::Effect::look) << "nobody has asked for flows";
-  EXPECT_TRUE(shown.wants_flows());
+  EXPECT_EQ(shown.wants(), More::flows);
   press(shown, {&key::kBackTab, 1});
   press(shown, {&key::kBackTab, 1});
   press(shown, {&key::kBackTab, 1});

@@ -71,11 +71,11 @@ class Asker {
 
   // Readable once there is an answer.
   int fd() const noexcept { return told_.get(); }
-  void ask(bool flows) {
+  void ask(report::More more) {
     {
       const std::lock_guard lock(mutex_);
       busy_ = true;
-      flows_ = flows;
+      more_ = more;
     }
     wanted_.notify_one();
   }
@@ -98,12 +98,12 @@ class Asker {
     for (;;) {
       wanted_.wait(lock, [this] { return ending_ || (busy_ && !problem_); });
       if (ending_) return;
-      const bool flows = flows_;
+      const report::More more = more_;
       lock.unlock();
       std::optional<Look> look;
       std::exception_ptr problem;
       try {
-        look = looker_.look(flows);
+        look = looker_.look(more);
       } catch (...) {
         problem = std::current_exception();
       }
@@ -120,7 +120,8 @@ class Asker {
   kernel::Fd told_;
   mutable std::mutex mutex_;
   std::condition_variable wanted_;
-  bool busy_ = false, flows_ = false, ending_ = false;
+  bool busy_ = false, ending_ = false;
+  report::More more_ = report::More::nothing;
   std::optional<Look> look_;
   std::exception_ptr problem_;
   std::thread thread_;
@@ -153,7 +154,7 @@ bool told_to_end(const kernel::Fd& signals) {
 void show_live(Terminal& terminal, const kernel::Fd& signals, Asker& asker, Screen& screen) {
   auto next = Clock::now();
   const auto ask = [&] {
-    asker.ask(screen.wants_flows());
+    asker.ask(screen.wants());
     next = Clock::now() + screen.interval();
   };
   for (;;) {
@@ -253,13 +254,12 @@ void print_table(const Arguments& arguments, Format format, const Look* before, 
 
 int run_plain(const Arguments& arguments, std::chrono::seconds interval, Format format,
               report::Looker& looker, Look first) {
-  const bool flows = arguments.view == View::flows || arguments.view == View::sources;
   Look before = std::move(first);
   auto next = Clock::now();
   for (u64 printed = 0; !arguments.count || printed < *arguments.count; ++printed) {
     next = std::max(next + interval, Clock::now());
     std::this_thread::sleep_until(next);
-    Look now = looker.look(flows);
+    Look now = looker.look(report::more_of(arguments.view));
     print_table(arguments, format, &before, now);
     // main says why.
     if (std::ferror(stdout)) return kFailed;
@@ -295,10 +295,9 @@ int run(const Arguments& arguments, Format format, bool only_here) {
                             report::kViews[static_cast<std::size_t>(arguments.view)], fmt::join(names, ", ")),
                 kUsage);
   }
-  const bool flows = arguments.view == View::flows || arguments.view == View::sources;
   report::Looker looker(arguments.ifname, only_here);
   // Who may not ask, or names what is not attached, is told so, and the terminal stays as it is.
-  Look first = looker.look(plain && flows);
+  Look first = looker.look(plain ? report::more_of(arguments.view) : report::More::nothing);
   const auto& [attaches, refused] = first.answers;
   if (attaches.empty() && !refused.empty()) return fail(refused.front());
   const std::chrono::seconds interval(*seconds);

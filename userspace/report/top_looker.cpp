@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "userspace/report/top_looker.hpp"
 
+#include <utility>
 #include <vector>
 
 #include "userspace/control/client.hpp"
 #include "userspace/control/request/flows_count.hpp"
 #include "userspace/control/request/flows_list.hpp"
+#include "userspace/control/request/rules_top.hpp"
 #include "userspace/control/statuses.hpp"
 #include "userspace/kernel/names.hpp"
 
 namespace xdpgpu::report {
 namespace {
+
+constexpr u64 kFileRules = 200;  // of an attach
 
 Answers ask_one(const std::string& ifname) {
   Answers answers;
@@ -30,13 +34,23 @@ double Looker::now_s() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-Look Looker::look(bool flows) {
-  Look look{.answers = ifname_.empty() ? ask_all(only_here_) : ask_one(ifname_)};
-  if (flows) {
+Look Looker::look(More more) {
+  Look look{.answers = ifname_.empty() ? ask_all(only_here_) : ask_one(ifname_), .more = more};
+  if (more == More::file_rules) look_at_file_rules(look);
+  if (more == More::flows) {
     look_at_flows(look.answers);
     look.flows = watch_.seen();
   }
   return look;
+}
+
+void Looker::look_at_file_rules(Look& look) {
+  for (const Attach& attach : look.answers.attaches) {
+    if (!attach.status || !attach.status->service) continue;
+    auto rules = control::ask<control::RulesTop>(attach.name, {.limit = kFileRules}, {}, attach.netns);
+    if (rules && rules->rules != 0)
+      look.file_rules.emplace(std::pair(attach.netns, attach.name), std::move(*rules));
+  }
 }
 
 void Looker::look_at_flows(const Answers& answers) {

@@ -13,7 +13,8 @@
 namespace xdpgpu::report {
 
 // One thread at a time. Each look takes of a process its status and, where flows are wanted, the counts of
-// one part of one port's table (FlowWatch) and some 200 flows: no more, however much traffic there is.
+// one part of one port's table (FlowWatch) and some 200 flows, or 200 of the rules in rule files: no more,
+// however much traffic there is.
 class Looker {
  public:
   // ifname: of the process that attached it, in the caller's network namespace. Empty: of every one;
@@ -21,10 +22,11 @@ class Looker {
   Looker(std::string ifname, bool only_here) : ifname_(std::move(ifname)), only_here_(only_here) {}
 
   // Waits for a process that does not answer as long as control::ask() does.
-  Look look(bool flows);
+  Look look(More more);
 
  private:
   void look_at_flows(const Answers& answers);
+  static void look_at_file_rules(Look& look);
   double now_s() const;
 
   std::string ifname_;

@@ -130,7 +130,8 @@ Screen::Effect Screen::show(View view) {
   view_ = view;
   first_ = 0;
   // What the last look did not ask for.
-  return wants_flows() && !paused_ && !(now_ && now_->flows) ? Effect::look : Effect::none;
+  return wants() != More::nothing && !paused_ && !(now_ && now_->more == wants()) ? Effect::look
+                                                                                  : Effect::none;
 }
 
 Screen::Effect Screen::type(Key key) {

@@ -73,7 +73,7 @@ class Screen {
   Grid draw(std::size_t width, std::size_t height);
 
   bool paused() const noexcept { return paused_; }
-  bool wants_flows() const noexcept { return view_ == View::flows || view_ == View::sources; }
+  More wants() const noexcept { return more_of(view_); }
   std::chrono::seconds interval() const noexcept { return interval_; }
 
  private:

@@ -175,6 +175,33 @@ Table verdicts(const Look* before, const Look& now) {
 
 // ---- rules -----------------------------------------------------------------------------------------------
 
+const control::FileRulesReport* file_rules_of(const Look& look, const Attach& attach) {
+  const auto found = look.file_rules.find({attach.netns, attach.name});
+  return found == look.file_rules.end() ? nullptr : &found->second;
+}
+
+// How often it had held before. One that is not among those told of had held less often, or never: that is
+// known where all were told of.
+std::optional<u64> matched_before(const control::FileRulesReport& report,
+                                  const control::FileRuleReport& rule) {
+  for (const auto& old : report.top)
+    if (old.pipeline == rule.pipeline && old.gid == rule.gid && old.sid == rule.sid) return old.matched;
+  return report.left_out == 0 ? std::optional<u64>(0) : std::nullopt;
+}
+
+void add_file_rules(Table& table, const Pair& pair, const control::FileRulesReport& report,
+                    const control::FileRulesReport* before) {
+  for (const auto& rule : report.top) {
+    const auto was = before && pair.before ? matched_before(*before, rule) : std::nullopt;
+    table.rows.push_back({words_cell(fmt::format("{}:{} {}", rule.gid, rule.sid, rule.signature)),
+                          words_cell(pair.label(pair.attach.name)),
+                          number_cell(was ? pair.rate(rule.matched, was) : std::nullopt), Cell{},
+                          count_cell(rule.matched), Cell{}, Cell{}});
+  }
+  if (report.left_out)
+    table.note = fmt::format("of the rules in files the {} that held most often", report.top.size());
+}
+
 Table rules(const Look* before, const Look& now) {
   Table table;
   table.columns = {words("rule", "rule", 24, 0, true),   words("attach", "attach", 9, 2),
@@ -199,6 +226,8 @@ Table rules(const Look* before, const Look& now) {
            number_cell(bits(pair.rate(rule.bytes, was.bytes))), count_cell(rule.packets),
            number_cell(pair.rate(shed, was.shed.overload + was.shed.failure)), share(packets, in)});
     }
+    if (const auto* const report = file_rules_of(now, pair.attach))
+      add_file_rules(table, pair, *report, before ? file_rules_of(*before, pair.attach) : nullptr);
   });
   return table;
 }

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "userspace/report/attaches.hpp"
@@ -19,10 +21,20 @@ enum class View : unsigned char { verdicts, rules, flows, sources, queues, devic
 inline constexpr std::array<std::string_view, 6> kViews{"verdicts", "rules",  "flows",
                                                         "sources",  "queues", "device"};
 
-// All that was told at one time. Flows are there where they were asked for.
+// What a view needs beside every process's status.
+enum class More : unsigned char { nothing, flows, file_rules };
+constexpr More more_of(View view) {
+  if (view == View::flows || view == View::sources) return More::flows;
+  return view == View::rules ? More::file_rules : More::nothing;
+}
+
+// All that was told at one time.
 struct Look {
   Answers answers;
+  More more = More::nothing;  // that was asked for, too
   std::optional<FlowsSeen> flows{};
+  // Of the rules in the policies' rule files those that held most often, by network namespace and attach.
+  std::map<std::pair<std::string, std::string>, control::FileRulesReport> file_rules{};
 };
 
 // Of all attaches together, a second. None: it takes two looks.
