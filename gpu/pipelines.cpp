@@ -289,7 +289,7 @@ void add_pipeline(const PipelineSettings& pipeline, u32 number, const std::vecto
     const u32 kind = number_of(stage) + (where.entries != 0 ? XG_KIND_STATEFUL
                                          : inspects         ? XG_KIND_INSPECTS
                                                             : 0);
-    if (inspects) image[XG_IMAGE_INSPECTS_AT] |= 1;
+    if (inspects) image[XG_IMAGE_INSPECTS_AT] = 1;
     stages.insert(stages.end(), {kind, placed.body()});
     if (inspects && where.entries != 0) {
       image[at + XG_PIPELINE_TWICE] = static_cast<u32>(s);

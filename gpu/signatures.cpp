@@ -182,8 +182,15 @@ bool is_negated(const Other&) {
   return false;
 }
 
+bool has_negated(const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+    return std::visit([](const auto& one) { return is_negated(one); }, step);
+  });
+}
+bool is_of_body(const NameIs& name) { return name.part == HttpPart::request_body; }
+
 // Of a step that matches by where what is there ends: a stream goes on.
-const char* asks_for_end(const Step& step) {
+const char* end_that_is_asked(const Step& step) {
   const auto* const content = std::get_if<Content>(&step);
   if (content != nullptr && content->ends) return "asks for the end of a stream (endswith)";
   const auto* const jump = std::get_if<ByteJump>(&step);
@@ -201,9 +208,17 @@ const char* asks_for_end(const Step& step) {
 
 }  // namespace
 
+const NameIs* body_of(const Signature& signature) {
+  if (!signature.http) return nullptr;
+  const auto& parts = signature.http->parts;
+  const auto found = std::find_if(parts.begin(), parts.end(), is_of_body);
+  return found == parts.end() ? nullptr : &*found;
+}
+
 bool from_start(const Signature& signature) {
+  const NameIs* const body = body_of(signature);
   bool is_somewhere = false;  // the position is not the start's
-  for (const Step& step : signature.payload) {
+  for (const Step& step : body != nullptr ? body->steps : signature.payload) {
     const bool relative = std::visit([](const auto& one) { return is_relative(one); }, step);
     if (relative ? !is_somewhere : std::visit([](const auto& one) { return counts_from_start(one); }, step))
       return true;
@@ -212,10 +227,19 @@ bool from_start(const Signature& signature) {
   return false;
 }
 
-bool negates(const Signature& signature) {
-  return std::any_of(signature.payload.begin(), signature.payload.end(), [](const Step& step) {
-    return std::visit([](const auto& one) { return is_negated(one); }, step);
-  });
+bool negates(const Signature& signature) { return has_negated(signature.payload); }
+
+bool asks_for_end(const Signature& signature) {
+  const NameIs* const body = body_of(signature);
+  return body != nullptr &&
+         (!body->sizes.empty() || std::any_of(body->steps.begin(), body->steps.end(), [](const Step& step) {
+           return end_that_is_asked(step) != nullptr;
+         }));
+}
+
+bool asks_when_whole(const Signature& signature) {
+  const NameIs* const body = body_of(signature);
+  return body != nullptr && (has_negated(body->steps) || asks_for_end(signature));
 }
 
 std::optional<std::string> not_of_streams(const Signature& signature) {
@@ -231,7 +255,7 @@ std::optional<std::string> not_of_streams(const Signature& signature) {
   if (fast == nullptr || signature.fast_pattern->buffer != 0)
     return "has no content that has to be there, by which a stream's rules are found";
   for (const Step& step : signature.payload)
-    if (const char* const why = asks_for_end(step)) return why;
+    if (const char* const why = end_that_is_asked(step)) return why;
   return std::nullopt;
 }
 
@@ -263,6 +287,10 @@ std::optional<std::string> beyond_bounds(const Signature& signature) {
         return signature.http && name.dot_prefix && name.part != HttpPart::host;
       }))
     return "asks for a dot in front of another part of a request than its host";
+  if (signature.http && std::count_if(names.begin(), names.end(), is_of_body) > 1)
+    return "asks twice for a request's body";
+  if (const NameIs* const body = body_of(signature); body != nullptr && !body->sets.empty())
+    return "looks a request's body up in a set";
   if (!has_its_fast_pattern(signature)) return "has a fast pattern that is in none of its contents";
   if (signature.where != Where::packet) return not_of_streams(signature);
   return std::nullopt;

@@ -351,6 +351,7 @@ enum class HttpPart : u8 {
   content_length,
   header,        // each but Cookie as "Name: value" and CR LF
   header_names,  // CR LF, each name and CR LF, and CR LF
+  request_body,  // behind the head
 };
 // One of the message's names matches by itself: its text has these sizes, it is in these sets, and the steps
 // match it as they would a payload. They have no variables.
@@ -430,12 +431,31 @@ struct Hello {
 // A head of more than kMostHttpLines lines, one that is not in T(e) to its last byte, and one whose parts
 // that are asked for do not fit (settings.hpp) is not read, but `limit`.
 //
+// A rule may ask of a request's body, too. B(e) is what in T(e) is of the body, without the lines that cut it
+// into chunks. Such a rule holds at e where its other parts, if it has some, match the head, its fast
+// pattern's content is in its part or in B(e), and the body's steps match B(e) as they would a payload; one
+// whose steps count from the start (from_start()) only while B(e) begins with the body's first byte. It fires
+// with the packet by which the stream comes to be whole up to the first position at which it holds of those
+// for which B(e) begins at the same byte.
+//
+// A rule that looks at all of a body (asks_when_whole()) is asked with the packet that has its last byte; and
+// one that does so by negated steps alone also wherever B(e) is about to lose bytes: where the stream is
+// whole up to the last position that T() begins at the same byte for, and the body's bytes in the first block
+// are in B(e). A size is of the whole body, of which B(e) may be the end. A body ends with as many bytes as
+// Content-Length says, with the chunk of no bytes, or in front of a line that says no chunk's size. One
+// without bytes matches nothing.
+//
+// Of a request's rules that ask for its body, and are found by another part or by nothing, kMostAwaited may
+// match its head; one for which more do is `limit`. If other rules are put in force between a head and its
+// body's end, nothing more is asked of that body; nor once a packet of the connection is `limit`.
+//
 // Its parts. A header's line that begins with a blank or NUL goes on with the one in front of it, with
 // nothing between them. A header's name ends in front of the first colon and of blanks there; a line without
 // colon has an empty one. Its value has no blanks at its ends. Several headers of one name, in whatever case,
 // are one, where the first one stands, with their values in their order and ", " between two; of several
 // Content-Length the first one counts.
-inline constexpr u32 kHttpParts = 18;
+inline constexpr u32 kHttpParts = 19;
+inline constexpr u32 kMostAwaited = 32;
 
 // The URI behind its scheme and authority: a path, "?" and a query, "#" and a fragment, as far as it has
 // them. In a query %XX is a byte; in a fragment and path %uXXXX, too. Of a path then "\" is "/", several "/"
@@ -472,9 +492,9 @@ inline constexpr std::string_view kHttpMethods[] = {"GET",
                                                     "VERSION-CONTROL",
                                                     "BASELINE-CONTROL"};
 
-// What is asked of one request's head: each of its parts is there, and matches.
+// What is asked of one request: each of its parts is there, and matches.
 struct Http {
-  std::vector<NameIs> parts;  // at least one, each with its `part`
+  std::vector<NameIs> parts;  // at least one, each with its `part`; of its body one at most
   bool operator==(const Http&) const = default;
 };
 
@@ -520,10 +540,17 @@ const std::vector<Step>& searched_steps(const Signature& signature);
 // nullptr: there is none, or it is one that may not be there.
 const Content* found_by(const Signature& signature);
 
-// Whether what its payload's steps match hangs on where the payload begins.
+// What it asks of a request's body; nullptr: nothing.
+const NameIs* body_of(const Signature& signature);
+// Whether what its payload's or its body's steps match hangs on where that begins.
 bool from_start(const Signature& signature);
-// Whether it has steps that match where something is not.
+// Whether it has steps of a payload that match where something is not.
 bool negates(const Signature& signature);
+// Whether what it asks of a body hangs on what comes later: on the body's size or end, or on what must not be
+// in it.
+bool asks_when_whole(const Signature& signature);
+// And on its size or end.
+bool asks_for_end(const Signature& signature);
 // Why it cannot be looked for in streams, as a sentence's end; nothing: it can.
 std::optional<std::string> not_of_streams(const Signature& signature);
 

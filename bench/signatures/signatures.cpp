@@ -187,9 +187,11 @@ class Bench {
     }
   }
 
-  // The same patterns in what connections say: `flows` of them, packets in turn; with `requests` in the
-  // headers of the requests by HTTP there.
-  void measure_streams(const Traffic& traffic, u32 size, const Rules& rules, u32 flows, bool requests) {
+  // Where in what connections say: anywhere; in the headers of requests by HTTP; in the body of one.
+  enum class Where { text, headers, body };
+  // The same patterns in what connections say: `flows` of them, packets in turn.
+  void measure_streams(const Traffic& traffic, u32 size, const Rules& rules, u32 flows, Where where) {
+    const bool requests = where == Where::headers;
     auto payloads = make_payloads(traffic, rules.patterns, *rules.search, different(),
                                   PayloadFrames::payload_bytes(size, true));
     // A frame of 512 B is shorter than most requests. No head is to go on for ever.
@@ -197,6 +199,10 @@ class Bench {
     for (auto& payload : payloads)
       if (requests && payload.find(kEnd) == std::string::npos)
         payload.replace(payload.size() - kEnd.size(), kEnd.size(), kEnd);
+    // The head in a flow's first packet has a body without end; in the others it is some of that.
+    static constexpr std::string_view kHead = "POST / HTTP/1.1\r\nContent-Length: 2147483647\r\n\r\n";
+    for (auto& payload : payloads)
+      if (where == Where::body) payload.replace(0, kHead.size(), kHead);
     frames_.fill(payloads, true, 80);
     const Answers right = answers(rules);
     gpu::SignaturesSettings stage = rules.stage();
@@ -204,16 +210,17 @@ class Bench {
     for (auto& one : signatures) {
       one.where = gpu::signatures::Where::stream;
       one.header.protocols = std::bitset<256>().set(6);
-      if (!requests) continue;
+      if (where == Where::text) continue;
+      using Part = gpu::signatures::HttpPart;
       one.http = gpu::signatures::Http{
-          {{false, {}, {}, std::exchange(one.payload, {}), gpu::signatures::HttpPart::header}}};
+          {{false, {}, {}, std::exchange(one.payload, {}), requests ? Part::header : Part::request_body}}};
       one.fast_pattern->buffer = 1;
     }
     stage.rules.signatures =
         std::make_shared<const std::vector<gpu::signatures::Signature>>(std::move(signatures));
     stage.inspect.midstream = true;
     stage.inspect.depth = gpu::kMostDepth;
-    stage.inspect.http = requests;
+    stage.inspect.http = where != Where::text;
     for (const std::string& device : settings_.devices) {
       const u32 of_device = flows_of(device, flows);
       if (of_device == 0) continue;
@@ -227,10 +234,12 @@ class Bench {
       const auto batches = of_device == 1 ? std::vector<u32>{settings_.batches.front()} : batches_of(device);
       for (const u32 batch : batches)
         stream(fmt::format("{}{} in {}, {} B, {} patterns, batches of {}", traffic.name(),
-                           requests ? " in requests" : "",
+                           requests               ? " in requests"
+                           : where == Where::body ? " in bodies"
+                                                  : "",
                            of_device == 1 ? "one stream" : fmt::format("{} streams", of_device), size,
                            rules.patterns.size(), batch),
-               device, *pipelines, batch, of_device, requests ? nullptr : &right);
+               device, *pipelines, batch, of_device, where != Where::text ? nullptr : &right);
     }
   }
 
@@ -520,10 +529,11 @@ int run(const Settings& settings) {
     if (count != settings.patterns.front() || !wanted(settings, "streams")) continue;
     for (const Hits hits : {Hits::none, Hits::real})
       for (const u32 flows : settings.flows)
-        // In headers with hits stand more patterns than may in one part.
-        for (const bool requests :
-             hits == Hits::none ? std::vector<bool>{false, true} : std::vector<bool>{false})
-          bench.measure_streams({Like::http, hits}, settings.sizes.back(), rules, flows, requests);
+        // In headers with hits stand more patterns than may in one part; a body is searched as a text is.
+        for (const auto where :
+             hits == Hits::none ? std::vector{Bench::Where::text, Bench::Where::headers, Bench::Where::body}
+                                : std::vector{Bench::Where::text})
+          bench.measure_streams({Like::http, hits}, settings.sizes.back(), rules, flows, where);
   }
   fmt::print(
       "{} different packets in chunks of {} bytes, in no order; each pattern is a rule for any packet; Gb/s "

@@ -472,18 +472,10 @@ std::string text_of(const sig::NameIs& wanted, const std::string& name) {
 std::span<const u8> bytes_of(const std::string& text) {
   return {reinterpret_cast<const u8*>(text.data()), text.size()};
 }
-bool sizes_match(const sig::NameIs& wanted, const std::string& text) {
-  return std::all_of(wanted.sizes.begin(), wanted.sizes.end(),
-                     [&](const sig::SizeIs& size) { return size_matches(size, text.size()); });
-}
-
 bool name_matches(const sig::NameIs& wanted, const std::string& name, u64& work) {
   const std::string text = text_of(wanted, name);
-  if (!sizes_match(wanted, text) || !is_in(wanted.sets, text, work)) return false;
-  Inspection inspection(wanted.steps, bytes_of(text));
-  const bool holds = inspection.matches_from(0);
-  work += inspection.work();
-  return holds;
+  if (!sizes_match(wanted, text.size()) || !is_in(wanted.sets, text, work)) return false;
+  return reference::is_in(wanted.steps, bytes_of(text), work);
 }
 
 // But for what the names are.
@@ -537,7 +529,7 @@ bool rest_holds(const sig::HostPart& rest, const SignaturePacket& packet, Expres
     return packet.dns &&
            std::any_of(packet.dns->names.begin(), packet.dns->names.end(), [&](const auto& name) {
              const std::string text = text_of(wanted, name);
-             return sizes_match(wanted, text) &&
+             return sizes_match(wanted, text.size()) &&
                     Inspection(wanted.steps, bytes_of(text), finder).matches_from(0);
            });
   });
@@ -563,6 +555,18 @@ bool is_in(const sig::Signature& signature, std::span<const u8> text, u64& work)
   return holds;
 }
 
+bool sizes_match(const sig::NameIs& wanted, u64 bytes) {
+  return std::all_of(wanted.sizes.begin(), wanted.sizes.end(),
+                     [&](const sig::SizeIs& size) { return size_matches(size, bytes); });
+}
+
+bool is_in(const std::vector<sig::Step>& steps, std::span<const u8> text, u64& work) {
+  Inspection inspection(steps, text);
+  const bool holds = inspection.matches_from(0);
+  work += inspection.work();
+  return holds;
+}
+
 bool is_named(const sig::Hello& wanted, const std::string& name, u64& work) {
   return std::all_of(wanted.names.begin(), wanted.names.end(),
                      [&](const sig::NameIs& one) { return name_matches(one, name, work); });
@@ -571,6 +575,7 @@ bool is_named(const sig::Hello& wanted, const std::string& name, u64& work) {
 bool is_asked(const sig::Http& wanted, const std::array<std::optional<std::string>, sig::kHttpParts>& parts,
               u64& work) {
   return std::all_of(wanted.parts.begin(), wanted.parts.end(), [&](const sig::NameIs& one) {
+    if (one.part == sig::HttpPart::request_body) return true;
     const auto& part = parts[static_cast<std::size_t>(one.part)];
     return part && name_matches(one, *part, work);
   });

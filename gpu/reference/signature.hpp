@@ -81,13 +81,18 @@ bool matches(const signatures::Signature& signature, const SignaturePacket& pack
 bool applies(const signatures::Signature& signature, const SignaturePacket& packet);
 // Whether a text, or a payload, has what its payload's steps look for. Adds to `work`, as above.
 bool is_in(const signatures::Signature& signature, std::span<const u8> text, u64& work);
+// Whether it has what steps look for.
+bool is_in(const std::vector<signatures::Step>& steps, std::span<const u8> text, u64& work);
 
 // Whether a server's name is what is asked for. Adds to `work`, as above.
 bool is_named(const signatures::Hello& wanted, const std::string& name, u64& work);
 
-// Whether a request has parts as they are asked for. Adds to `work`, as above.
+// Whether a request has parts as they are asked for, but for its body. Adds to `work`, as above.
 bool is_asked(const signatures::Http& wanted,
               const std::array<std::optional<std::string>, signatures::kHttpParts>& parts, u64& work);
+
+// Whether so many bytes are of the sizes that are asked for.
+bool sizes_match(const signatures::NameIs& wanted, u64 bytes);
 
 // Whether an expression, negated or not, is in what it is looked for in. Adds to `work` what its bytes cost.
 bool is_in(const signatures::Regex& regex, std::span<const u8> subject, u64& work);

@@ -170,11 +170,11 @@ std::string random_http(Random& random, u32 requests) {
   for (; requests != 0; requests--) {
     if (random.one_in(10))
       text += one_of(random, std::array{"\r\n"sv, "\n"sv, "ab A\n"sv, "a b HTTP/1\n\n"sv});
-    if (random.one_in(5)) {
+    if (random.one_in(4)) {
       const u32 bytes = random.below(random.one_in(5) ? 1000 : 40);
       text += head_with(random, fmt::format("Content-Length:{}{}\r\n", random.one_in(8) ? " a" : " ", bytes));
       text += random_letters(random, random.one_in(10) ? random.below(60) : bytes);
-    } else if (random.one_in(6)) {
+    } else if (random.one_in(3)) {
       text += head_with(random, random.one_in(6) ? "Transfer-Encoding: gzip, Chunked\r\n"
                                                  : "transfer-encoding: chunked\r\n");
       text += random_chunks(random);

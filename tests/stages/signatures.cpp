@@ -564,7 +564,8 @@ sig::Signature random_stream_rule(Random& random, u32 sid) {
       rule.http.emplace();
       for (u32 i = random.one_in(3) ? random.between(2, 4) : 1; i != 0; i--) {
         sig::NameIs part = random_name_is(random);
-        part.part = sig::HttpPart(random.below(sig::kHttpParts));
+        part.part =
+            random.one_in(3) ? sig::HttpPart::request_body : sig::HttpPart(random.below(sig::kHttpParts));
         part.dot_prefix = part.dot_prefix && part.part == sig::HttpPart::host;
         rule.http->parts.push_back(std::move(part));
       }

@@ -10,6 +10,7 @@
 #include "gpu/stages/compilers.hpp"
 #include "gpu/stages/hashed_set.hpp"
 #include "gpu/stages/signatures/device.h"
+#include "gpu/stages/signatures/rule_words.hpp"
 #include "gpu/stages/signatures/windows.hpp"
 #include "gpu/stages/table.h"
 
@@ -30,290 +31,26 @@ static_assert(2 * kMostWindow < 1u << 16 && XG_SIDE_MOST_PIECES == kMostGaps &&
               XG_SIDE_BYTES - XG_SIDE_FOUND >= XG_SIGNATURES_FOUND_NAMES &&
               XG_SIDE_PIECE + 2 * XG_SIDE_MOST_PIECES <= XG_SIDE_FOUND && XG_SIDE_MOST_MARKS == kMostMarks);
 static_assert(XG_STREAM_MOST_NAME == sig::kMostServerName &&
-              XG_STREAM_NAME + (1 + XG_STREAM_MOST_NAME + 3) / 4 + 1 <= XG_STREAM_HTTP_SEEN &&
-              XG_STREAM_HTTP_LINES < XG_STREAM_HEAD);
+              XG_STREAM_NAME + (1 + XG_STREAM_MOST_NAME + 3) / 4 + 1 <= XG_STREAM_HEAD);
 static_assert(XG_HTTP_WORK == kHttpWork && XG_HTTP_COUNT == sig::kHttpParts &&
               XG_HTTP_MOST_LINES == sig::kMostHttpLines && XG_HTTP_METHODS == std::size(sig::kHttpMethods) &&
               XG_HTTP_NO_FIT == kNoFit && 3 * kMostWindow < 1u << 16);
 static_assert(XG_HTTP_HOST == u32(sig::HttpPart::host) && XG_HTTP_RAW_HOST == u32(sig::HttpPart::raw_host) &&
               XG_HTTP_COOKIE == u32(sig::HttpPart::cookie) &&
               XG_HTTP_CONTENT_LENGTH == u32(sig::HttpPart::content_length) &&
-              XG_HTTP_HEADER_NAMES == u32(sig::HttpPart::header_names));
+              XG_HTTP_HEADER_NAMES == u32(sig::HttpPart::header_names) &&
+              XG_HTTP_REQUEST_BODY == u32(sig::HttpPart::request_body) &&
+              XG_HTTP_REQUEST_BODY + 1 == XG_HTTP_COUNT);
+static_assert(XG_HTTP_MOST_AWAITED == sig::kMostAwaited &&
+              XG_HTTP_AWAITED + XG_HTTP_MOST_AWAITED < XG_HTTP_FOUND &&
+              XG_HTTP_FOUND + XG_SIGNATURES_FOUND_NAMES <= XG_HTTP_PARTS &&
+              XG_HTTP_PARTS + XG_HTTP_COUNT <= XG_HTTP_LINES);
 static_assert(XG_SIGNATURES_FOUND_RULES == XG_INSPECTION_ONES && XG_MAX_ALERTS == XG_INSPECTION_ONES_COUNT &&
               XG_SIGNATURES_FOUND_CONNECTION == XG_INSPECTION_CONNECTION &&
               XG_SIGNATURES_FOUND_RULES + XG_MAX_ALERTS <= XG_SIGNATURES_FOUND_DNS &&
               XG_SIGNATURES_FOUND_NAME_ENDS + XG_SIGNATURES_MOST_NAMES <= XG_SIGNATURES_FOUND_SEEN &&
               XG_SIGNATURES_FOUND_SEEN + XG_SIGNATURES_SEEN <= XG_SIGNATURES_FOUND_NAMES &&
               XG_SIGNATURES_FOUND_NAMES + XG_SIGNATURES_NAMES_BYTES / 4 <= XG_INSPECTION_WORDS);
-
-// ---- words that many rules share -------------------------------------------------------------------------
-
-// Pieces of the image, each there once.
-class Shared {
- public:
-  explicit Shared(Compiled& to) : to_(to) {}
-  u32 at(const std::vector<u32>& words) {
-    const auto [found, is_new] = places_.try_emplace(words, to_.here());
-    if (is_new) to_.image.insert(to_.image.end(), words.begin(), words.end());
-    return found->second;
-  }
-
- private:
-  Compiled& to_;
-  std::map<std::vector<u32>, u32> places_;
-};
-
-u32 big_endian(const sig::Address& address, std::size_t word) {
-  u32 value = 0;
-  for (std::size_t i = 0; i < 4; i++) value = value << 8 | address[word * 4 + i];
-  return value;
-}
-
-std::vector<u32> words_of(const sig::Ranges<sig::Address>& ranges, std::size_t each) {
-  std::vector<u32> words;
-  for (const auto& range : ranges)
-    for (const sig::Address* address : {&range.first, &range.last})
-      for (std::size_t i = 0; i < each; i++) words.push_back(big_endian(*address, i));
-  return words;
-}
-
-// Kind, mask and value.
-std::vector<u32> words_of(const sig::ConnectionIs& is) {
-  using Way = sig::ConnectionIs::Way;
-  u32 mask = XG_CONNECTION_SEEN, value = XG_CONNECTION_SEEN;
-  if (is.way != Way::any) {
-    mask |= XG_CONNECTION_HAS | XG_CONNECTION_ANSWERS;
-    value |= XG_CONNECTION_HAS | (is.way == Way::to_client ? XG_CONNECTION_ANSWERS : 0);
-  }
-  if (is.established) mask |= XG_CONNECTION_ESTABLISHED;
-  if (is.established.value_or(false)) value |= XG_CONNECTION_ESTABLISHED;
-  return {XG_CONDITION_CONNECTION, mask, value};
-}
-
-// -> addresses
-u32 place(const sig::Addresses& addresses, Shared& shared, std::map<std::vector<u32>, u32>& heads,
-          Compiled& to) {
-  const u32 v4 = shared.at(words_of(addresses.v4, 1)), v6 = shared.at(words_of(addresses.v6, 4));
-  const std::vector<u32> head{static_cast<u32>(addresses.v4.size()), v4,
-                              static_cast<u32>(addresses.v6.size()), v6};
-  const auto [found, is_new] = heads.try_emplace(head, to.here());
-  if (is_new) {
-    to.image.insert(to.image.end(), head.begin(), head.end());
-    to.points(found->second + 1);
-    to.points(found->second + 3);
-  }
-  return found->second;
-}
-
-bool is_all(const sig::Ranges<sig::Address>& ranges, std::size_t bytes) {
-  if (ranges.size() != 1) return false;
-  const auto all = [&](const sig::Address& address, u8 value) {
-    return std::all_of(address.begin(), address.begin() + static_cast<std::ptrdiff_t>(bytes),
-                       [&](u8 byte) { return byte == value; });
-  };
-  return all(ranges[0].first, 0) && all(ranges[0].last, 0xff);
-}
-bool is_any(const sig::Addresses& addresses) { return is_all(addresses.v4, 4) && is_all(addresses.v6, 16); }
-
-std::vector<u32> words_of(const std::optional<sig::Ranges<u16>>& ports) {
-  if (!ports) return {0};
-  std::vector<u32> words{static_cast<u32>(ports->size())};
-  for (const auto& range : *ports) words.push_back(range.first | u32{range.last} << 16);
-  return words;
-}
-
-// ---- conditions and steps --------------------------------------------------------------------------------
-
-std::vector<u32> words_of(const sig::Condition& condition) {
-  const auto word = [](u32 kind, auto argument) { return kind | static_cast<u32>(argument) << 8; };
-  return std::visit(
-      sig::Visitor{[&](const sig::FieldIs& one) -> std::vector<u32> {
-                     return {
-                         word(XG_CONDITION_FIELD_IS, one.field) | (one.negated ? XG_CONDITION_NEGATED : 0),
-                         one.values.first, one.values.last};
-                   },
-                   [&](const sig::TcpFlagsAre& one) -> std::vector<u32> {
-                     return {word(XG_CONDITION_TCP_FLAGS, one.mode), one.flags | u32{one.mask} << 8,
-                             one.some_of[0] | u32{one.some_of[1]} << 8};
-                   },
-                   [&](const sig::FragmentBitsAre& one) -> std::vector<u32> {
-                     return {word(XG_CONDITION_FRAGMENT_BITS, one.mode), one.bits, 0};
-                   },
-                   [&](const sig::IpOptionIs& one) -> std::vector<u32> {
-                     return {word(XG_CONDITION_IP_OPTION, one.type), 0, 0};
-                   },
-                   [&](const sig::SameAddresses&) -> std::vector<u32> {
-                     return {XG_CONDITION_SAME_ADDRESSES, 0, 0};
-                   },
-                   [&](const sig::ConnectionIs& one) -> std::vector<u32> { return words_of(one); }},
-      condition);
-}
-
-// A step's words, with what is common to them.
-class StepWords {
- public:
-  explicit StepWords(u32 kind) { words_[0] = kind; }
-  StepWords& flag(bool on, u32 bit) {
-    if (on) words_[0] |= bit;
-    return *this;
-  }
-  StepWords& argument(auto value) {
-    words_[0] |= static_cast<u32>(value) << 24;
-    return *this;
-  }
-  StepWords& word(u32 at, u64 value) {
-    words_[at] = static_cast<u32>(value);
-    return *this;
-  }
-  // Its low word, or its variable.
-  StepWords& amount(u32 at, const sig::Amount& amount, u32 variable) {
-    flag(amount.variable.has_value(), variable);
-    return word(at, amount.variable ? *amount.variable : static_cast<u64>(amount.constant));
-  }
-  StepWords& value(const sig::Amount& amount) {
-    if (!amount.variable) word(5, static_cast<u64>(amount.constant) >> 32);
-    return this->amount(4, amount, XG_STEP_VAR_VALUE);
-  }
-  StepWords& number(const sig::Number& number) {
-    flag(number.relative, XG_STEP_RELATIVE);
-    word(1, number.bytes | (number.base ? XG_NUMBER_TEXT | u32{*number.base} << 8 : 0) |
-                (number.little_endian ? XG_NUMBER_LITTLE : 0));
-    return amount(2, number.offset, XG_STEP_VAR_OFFSET);
-  }
-  StepWords& mask(const sig::Mask& mask) {
-    flag(mask.has_value(), XG_STEP_MASK);
-    return word(3, mask.value_or(0));
-  }
-  const std::array<u32, XG_SIGNATURES_STEP>& words() const { return words_; }
-
- private:
-  std::array<u32, XG_SIGNATURES_STEP> words_{};
-};
-
-StepWords words_of(const sig::Content& one, Shared& shared) {
-  StepWords step(XG_STEP_CONTENT);
-  step.flag(one.negated, XG_STEP_NEGATED)
-      .flag(one.nocase, XG_STEP_NOCASE)
-      .flag(one.ends, XG_STEP_ENDS)
-      .flag(one.depth.has_value(), XG_STEP_DEPTH)
-      .flag(one.distance.has_value(), XG_STEP_DISTANCE)
-      .flag(one.within.has_value(), XG_STEP_WITHIN)
-      .flag(one.tried_again, XG_STEP_TRIED_AGAIN)
-      .word(1, shared.at(sig::bytes_as_words(one.bytes)))
-      .word(2, one.bytes.size())
-      .amount(3, one.offset, XG_STEP_VAR_OFFSET);
-  if (one.depth) step.amount(4, *one.depth, XG_STEP_VAR_DEPTH);
-  if (one.distance) step.amount(5, *one.distance, XG_STEP_VAR_DISTANCE);
-  if (one.within) step.amount(6, *one.within, XG_STEP_VAR_WITHIN);
-  return step;
-}
-
-static_assert(sig::kMostPositions == XG_REGEX_MOST_WORDS * 32);
-
-// Of a regular expression, its automaton. Bytes that the same positions have are of one set.
-std::vector<u32> automaton_of(const sig::Regex& regex) {
-  const std::size_t count = regex.positions.size();
-  const auto words = static_cast<u32>((count + 31) / 32);
-  std::vector<u32> made{words | (regex.empty ? XG_REGEX_EMPTY : 0) |
-                        (regex.empty_at_end ? XG_REGEX_EMPTY_AT_END : 0) | static_cast<u32>(count) << 16};
-  std::vector<sig::Positions> sets;
-  for (std::size_t byte = 0; byte < 256; byte++) {
-    sig::Positions have;
-    for (std::size_t i = 0; i < count; i++) have[i] = regex.sets[regex.positions[i]][byte];
-    const auto known = std::find(sets.begin(), sets.end(), have);
-    if (byte % 4 == 0) made.push_back(0);
-    made.back() |= static_cast<u32>(known - sets.begin()) << byte % 4 * 8;
-    if (known == sets.end()) sets.push_back(have);
-  }
-  const auto row = [&](const sig::Positions& some) {
-    for (u32 w = 0; w < words; w++)
-      made.push_back(static_cast<u32>((some >> w * 32 & sig::Positions(~u32{0})).to_ulong()));
-  };
-  sig::Positions next, self, branches;
-  for (std::size_t i = 0; i < count; i++) {
-    next[i] = i + 1 < count && regex.follow[i][i + 1];
-    self[i] = regex.follow[i][i];
-    branches[i] = sig::branches(regex, i);
-  }
-  for (const sig::Positions& some :
-       {regex.first, regex.again, regex.last, regex.last_at_end, next, self, branches})
-    row(some);
-  for (const sig::Positions& some : regex.follow) row(some);
-  for (const sig::Positions& some : sets) row(some);
-  return made;
-}
-
-StepWords words_of(const sig::Step& step, Shared& shared) {
-  return std::visit(sig::Visitor{[&](const sig::Content& one) { return words_of(one, shared); },
-                                 [](const sig::ByteTest& one) {
-                                   return StepWords(XG_STEP_TEST)
-                                       .flag(one.negated, XG_STEP_NEGATED)
-                                       .argument(one.op)
-                                       .number(one.number)
-                                       .mask(one.mask)
-                                       .value(one.value);
-                                 },
-                                 [](const sig::ByteJump& one) {
-                                   return StepWords(XG_STEP_JUMP)
-                                       .flag(one.align, XG_STEP_ALIGN)
-                                       .argument(one.from)
-                                       .number(one.number)
-                                       .word(3, one.multiplier)
-                                       .value({one.post_offset, {}});
-                                 },
-                                 [](const sig::ByteExtract& one) {
-                                   return StepWords(XG_STEP_EXTRACT)
-                                       .number(one.number)
-                                       .word(3, one.multiplier)
-                                       .value({one.align, {}})
-                                       .word(6, one.variable);
-                                 },
-                                 [](const sig::ByteMath& one) {
-                                   return StepWords(XG_STEP_MATH)
-                                       .argument(one.op)
-                                       .number(one.number)
-                                       .mask(one.mask)
-                                       .value(one.right)
-                                       .word(6, one.variable);
-                                 },
-                                 [](const sig::DataAt& one) {
-                                   return StepWords(XG_STEP_DATA_AT)
-                                       .flag(one.negated, XG_STEP_NEGATED)
-                                       .flag(one.relative, XG_STEP_RELATIVE)
-                                       .value(one.offset);
-                                 },
-                                 [&](const sig::Regex& one) {
-                                   return StepWords(XG_STEP_REGEX)
-                                       .flag(one.negated, XG_STEP_NEGATED)
-                                       .flag(one.relative, XG_STEP_RELATIVE)
-                                       .word(1, shared.at(automaton_of(one)));
-                                 },
-                                 // check() refuses it.
-                                 [](const sig::Expression&) { return StepWords(XG_STEP_DATA_AT); }},
-                    step);
-}
-
-struct PlacedSteps {
-  u32 at, count;
-};
-// fast: the content that has the rule's fast pattern, from that one's byte `at` on.
-PlacedSteps place(const std::vector<sig::Step>& steps, Shared& shared, Compiled& to,
-                  const sig::Content* fast = nullptr, u32 at_byte = 0) {
-  std::vector<StepWords> words;
-  words.reserve(steps.size());
-  for (const sig::Step& step : steps) {
-    words.push_back(words_of(step, shared));
-    if (fast != nullptr && std::get_if<sig::Content>(&step) == fast)
-      words.back().flag(true, XG_STEP_FAST).word(7, at_byte);
-  }
-  const u32 at = to.here();
-  for (const StepWords& step : words) {
-    const u32 kind = XG_STEP_KIND(step.words()[0]);
-    if (kind == XG_STEP_CONTENT || kind == XG_STEP_REGEX) to.points(to.here() + 1);
-    to.image.insert(to.image.end(), step.words().begin(), step.words().end());
-  }
-  return {at, static_cast<u32>(words.size())};
-}
 
 // ---- DNS messages ----------------------------------------------------------------------------------------
 
@@ -378,8 +115,8 @@ u32 place(const std::vector<sig::InSet>& sets, const Sets& placed, Compiled& to)
 }
 
 // -> what is asked of a message
-u32 place_asks(const sig::Dns& dns, Shared& shared, const Sets& placed, Compiled& to) {
-  std::vector<PlacedSteps> steps;
+u32 place_asks(const sig::Dns& dns, sig::Shared& shared, const Sets& placed, Compiled& to) {
+  std::vector<sig::PlacedSteps> steps;
   std::vector<u32> sizes, sets;
   for (const sig::NameIs& name : dns.names) {
     steps.push_back(place(name.steps, shared, to));
@@ -466,17 +203,22 @@ u32 flags_of(const sig::Signature& rule) {
   set(!header.dst_ports, XG_SIGNATURE_ANY_DST_PORT);
   set(sig::from_start(rule), XG_SIGNATURE_FROM_START);
   set(sig::negates(rule), XG_SIGNATURE_NEGATES);
+  set(sig::body_of(rule) != nullptr, XG_SIGNATURE_BODY);
+  set(sig::asks_when_whole(rule), XG_SIGNATURE_WHEN_WHOLE);
+  set(sig::asks_for_end(rule), XG_SIGNATURE_AT_END);
   return flags;
 }
 
-// Which patterns have which numbers.
-u32 version_of(const std::map<Pattern, std::vector<u32>>& patterns, const std::array<u64, 2>& key) {
-  std::string all;
-  for (const auto& [pattern, found] : patterns)
-    all += fmt::format("{}{} {} {}", pattern.nocase ? 'n' : '-', pattern.in, pattern.bytes.size(),
-                       pattern.bytes);
-  const xg_hashed hash = hash_of(all, key);
-  return static_cast<u32>(hash.low);
+// A number by which rules are told from others, of the words that they have from `at` on, wherever that is.
+u32 version_of(const SignaturesSettings& stage, u32 at, const Compiled& to) {
+  std::vector<u32> words(to.image.begin() + at, to.image.end());
+  for (const CodeRange& pointers : to.pointers)
+    for (u32 i = std::max(pointers.first, at); i < pointers.first + pointers.count; i++)
+      if (words[i - at] != 0) words[i - at] -= at;
+  for (const sig::Signature& rule : stage.rules.all())
+    words.insert(words.end(), {rule.gid, rule.sid, rule.rev, rule.priority, rule.once_a_flow ? 1u : 0u});
+  const auto* const bytes = reinterpret_cast<const char*>(words.data());
+  return static_cast<u32>(hash_of({bytes, words.size() * sizeof(u32)}, to.hash_key).low);
 }
 
 // The body of the part that follows streams; `at`: of the one that inspects packets.
@@ -592,14 +334,14 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
   to.point_here(at + XG_SIGNATURES_RULES);
   const u32 records = to.here();
   image.resize(records + u64{count} * XG_SIGNATURES_RULE, 0);
-  Shared shared(to);
+  sig::Shared shared(to);
   Sets sets(to);
   std::map<std::vector<u32>, u32> addresses;
   std::map<Pattern, std::vector<u32>> patterns;
   std::vector<u32> always, hello_rules, http_rules;
   bool asks_hellos = false;
-  u32 parts = 0;            // of requests, that are asked for
-  std::size_t longest = 0;  // of the patterns in streams
+  u32 parts = 0;                                 // of requests, that are asked for
+  std::size_t longest = 0, longest_of_body = 0;  // of the patterns in streams, and in requests' bodies
   for (u32 i = 0; i < count; i++) {
     const sig::Signature& rule = rules[i];
     const u32 record = records + i * XG_SIGNATURES_RULE;
@@ -620,8 +362,8 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
     image[record + XG_SIGNATURE_CONDITIONS + 1] = static_cast<u32>(rule.conditions.size());
     const sig::Content* const fast = sig::found_by(rule);
     const bool in_payload = fast != nullptr && rule.fast_pattern->buffer == 0;
-    const PlacedSteps steps = place(rule.payload, shared, to, in_payload ? fast : nullptr,
-                                    in_payload ? rule.fast_pattern->first : 0);
+    const sig::PlacedSteps steps = place(rule.payload, shared, to, in_payload ? fast : nullptr,
+                                         in_payload ? rule.fast_pattern->first : 0);
     point(XG_SIGNATURE_STEPS, steps.at);
     image[record + XG_SIGNATURE_STEPS + 1] = steps.count;
     for (const sig::NameIs& name : sig::names_of(rule))
@@ -649,6 +391,8 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
     }
     patterns[*pattern].push_back(i);
     if (pattern->in == static_cast<u32>(In::streams)) longest = std::max(longest, pattern->bytes.size());
+    if (pattern->in == static_cast<u32>(In::part) + XG_HTTP_REQUEST_BODY)
+      longest_of_body = std::max(longest_of_body, pattern->bytes.size());
   }
 
   image[at + XG_SIGNATURES_ALWAYS + 1] = static_cast<u32>(always.size());
@@ -680,9 +424,11 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
                          emit_windows(In::names, at + XG_SIGNATURES_NAME_WINDOWS));
   const u32 streams = stage.streams == 0 ? 0 : to.here();
   if (stage.streams != 0) {
+    const u32 version = version_of(stage, at, to);
     append_streams(stage, at, to);
     image[streams + XG_STREAMS_LONGEST] = static_cast<u32>(longest);
-    image[streams + XG_STREAMS_VERSION] = version_of(patterns, to.hash_key);
+    image[streams + XG_STREAMS_BODY_LONGEST] = static_cast<u32>(longest_of_body);
+    image[streams + XG_STREAMS_VERSION] = version;
     fullest = std::max({fullest, emit_windows(In::streams, streams + XG_STREAMS_WINDOWS),
                         emit_windows(In::server_names, streams + XG_STREAMS_NAME_WINDOWS)});
     image[streams + XG_STREAMS_HELLOS] = asks_hellos ? 1 : 0;

@@ -86,6 +86,12 @@
 #define XG_SIGNATURE_FROM_START 128u /* of a stream: while its text begins at byte 0 */
 #define XG_SIGNATURE_ACTION(flags) (((flags) >> 8) & 3u)
 #define XG_SIGNATURE_NEGATES 0x400u /* it has negated contents or expressions */
+/* It asks of a request's body; and once that is whole; and by its size or end. FROM_START is of the body,
+ * then.
+ */
+#define XG_SIGNATURE_BODY 0x800u
+#define XG_SIGNATURE_WHEN_WHOLE 0x1000u
+#define XG_SIGNATURE_AT_END 0x2000u
 #define XG_SIGNATURE_ALERT 0u
 #define XG_SIGNATURE_PASS 1u
 #define XG_SIGNATURE_DROP 2u
@@ -273,7 +279,7 @@
 #define XG_STREAMS_ON_GAP 18u  /* action word */
 #define XG_STREAMS_COUNT 19u   /* of rules: verdicts' rules count on behind them */
 #define XG_STREAMS_LONGEST 20u /* of the fast patterns of rules for streams: bytes */
-#define XG_STREAMS_VERSION 21u /* of these: what was found by other ones is looked for anew */
+#define XG_STREAMS_VERSION 21u /* of all rules: what was found by other ones is looked for anew */
 #define XG_STREAMS_WINDOWS 22u /* as XG_SIGNATURES_WINDOWS */
 /* What is asked of ClientHellos: whether anything is; of the patterns that are looked for in servers' names,
  * as XG_SIGNATURES_WINDOWS; -> the numbers of the rules that no pattern finds, and how many. */
@@ -291,7 +297,8 @@
 #define XG_STREAMS_HTTP_RULES 64u
 #define XG_STREAMS_HTTP_NAMED 66u
 #define XG_STREAMS_HTTP_FITS 67u
-#define XG_STREAMS_WORDS 69u
+#define XG_STREAMS_BODY_LONGEST 69u /* as XG_STREAMS_LONGEST, of requests' bodies */
+#define XG_STREAMS_WORDS 70u
 #define XG_STREAMS_HTTP_WINDOW 18u
 /* Bytes, and up to 20 of them in lower case. */
 #define XG_HTTP_WORD 6u
@@ -302,18 +309,10 @@
 /* Once the client's stream has so many bytes, its hello may be whole; ~0: it has been read, or there is
  * none. */
 #define XG_STREAM_HELLO 1u
-/* Of the client's side as HTTP: XG_HTTP_IS_*, where that begins or ends; up to where ends of lines have been
- * looked for; and within a head where the line begins that is not whole, and how many are. Bytes count as the
- * stream's. */
-#define XG_STREAM_HTTP 2u
-#define XG_STREAM_HTTP_AT 3u
-#define XG_STREAM_HTTP_SEEN 69u
-#define XG_STREAM_HTTP_LINE 70u
-#define XG_STREAM_HTTP_LINES 71u
 #define XG_STREAM_NAME                                                                \
-  4u /* the server's name with a dot in front, 256 bytes, and a word that may be read \
+  2u /* the server's name with a dot in front, 256 bytes, and a word that may be read \
       */
-#define XG_STREAM_HEAD 72u
+#define XG_STREAM_HEAD 68u
 #define XG_STREAM_UPPER_CLIENT 1u /* the side with the higher address and port began it */
 #define XG_STREAM_DROPPED 2u      /* a rule has */
 #define XG_STREAM_PASSED 4u       /* likewise: nothing more of it is inspected */
@@ -340,16 +339,38 @@
 #define XG_SIDE_MOST_MARKS 64u /* kMostMarks */
 #define XG_SIDE_BYTES 296u     /* three blocks, and one more word, which may be read */
 #define XG_SIDE_WORDS(window) (300u + 3u * ((window) / 4u))
-/* Behind the sides, where HTTP is read: of a request that is looked at where each part stands in the bytes
- * behind, first byte | bytes << 16, or XG_HTTP_ABSENT; its headers' lines, XG_HTTP_LINE words each; and three
- * windows of bytes, with two more words, which may be written. */
-#define XG_HTTP_PARTS 0u
-#define XG_HTTP_COUNT 18u
-#define XG_HTTP_LINES 18u
+/* Behind the sides, where HTTP is read, what is known of the client's side as that. Bytes of it count as the
+ * stream's. */
+#define XG_HTTP_IN 0u      /* XG_HTTP_IS_* */
+#define XG_HTTP_AT 1u      /* where that begins or, of data, ends */
+#define XG_HTTP_SEEN 2u    /* up to where ends of lines have been looked for, or data has been taken */
+#define XG_HTTP_LINE_AT 3u /* within a head: where the line begins that is not whole */
+#define XG_HTTP_COUNTED 4u /* and how many are */
+#define XG_HTTP_BODY 5u    /* XG_HTTP_BODY_* */
+#define XG_HTTP_FIRST 6u   /* its first byte, where it is not in chunks */
+#define XG_HTTP_SO_FAR 7u  /* how many bytes of it have come, and have been looked at */
+#define XG_HTTP_LOOKED 8u
+#define XG_HTTP_KEPT 9u     /* of one in chunks: how many are kept of T(e)'s first block, and of the others */
+#define XG_HTTP_VERSION 11u /* XG_STREAMS_VERSION of those that its head was asked by */
+#define XG_HTTP_SEARCHED 12u /* so many bytes of B(e) have been looked at for patterns */
+/* The rules that match the head and are still to be asked of the body: how many, and their numbers. */
+#define XG_HTTP_AWAITED 13u
+#define XG_HTTP_MOST_AWAITED 32u /* signatures::kMostAwaited */
+#define XG_HTTP_FOUND 48u        /* as XG_SIDE_FOUND, in B(e) or another part */
+/* Of a request that is looked at where each part stands in the bytes behind, first byte | bytes << 16, or
+ * XG_HTTP_ABSENT; its headers' lines, XG_HTTP_LINE words each; three windows of bytes, with two more words,
+ * which may be written; and of a body in chunks what is in T(e), two windows of bytes and two such words. */
+#define XG_HTTP_PARTS 128u
+#define XG_HTTP_COUNT 19u
+#define XG_HTTP_LINES 148u
 #define XG_HTTP_BYTES(most) (XG_HTTP_LINES + (most)*XG_HTTP_LINE)
-#define XG_HTTP_WORDS(window) (XG_HTTP_BYTES(XG_HTTP_MOST_LINES) + 3u * ((window) / 4u) + 2u)
+#define XG_HTTP_DATA(window) (XG_HTTP_BYTES(XG_HTTP_MOST_LINES) + 3u * ((window) / 4u) + 2u)
+#define XG_HTTP_WORDS(window) (XG_HTTP_DATA(window) + 2u * ((window) / 4u) + 2u)
 #define XG_HTTP_MOST_LINES 100u /* signatures::kMostHttpLines */
 #define XG_HTTP_ABSENT 0xffffffffu
+#define XG_HTTP_BODY_IS_ASKED 1u /* it is the body of a head that was read, and rules ask for it */
+#define XG_HTTP_BODY_IS_CUT 2u   /* in chunks */
+#define XG_HTTP_BODY_IS_WHOLE 4u
 /* A line: the name's first byte | bytes << 16; the value's; a hash of the name; and which line is the first
  * of its name, whether there is another one, and where the name is among XG_STREAMS_HTTP_NAMED. */
 #define XG_HTTP_LINE 4u
@@ -378,11 +399,12 @@
 #define XG_HTTP_CONTENT_LENGTH 15u
 #define XG_HTTP_HEADER 16u
 #define XG_HTTP_HEADER_NAMES 17u
+#define XG_HTTP_REQUEST_BODY 18u
 /* Places among XG_STREAMS_HTTP_NAMED: those of the parts from XG_HTTP_RAW_HOST on, and: */
 #define XG_HTTP_TRANSFER_ENCODING 10u
 #define XG_HTTP_NAMED 11u
 
-/* XG_STREAM_HTTP: what stands in front of the stream's next bytes. */
+/* XG_HTTP_IN: what stands in front of the stream's next bytes. */
 #define XG_HTTP_IS_FIRST 0u      /* a line that says whether this is HTTP */
 #define XG_HTTP_IS_REQUEST 1u    /* a request's line, or one that begins none */
 #define XG_HTTP_IS_HEAD 2u       /* the head that begins at AT */

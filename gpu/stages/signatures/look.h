@@ -15,10 +15,7 @@
 
 /* Nothing is known of the text. */
 XG_FN void xg_stream_forget(xg_batch b, xg_stream a) {
-  xg_state f = xg_side_found(a);
-  f.v[XG_SIGNATURES_FOUND_OVER] = 0u;
-  f.v[XG_SIGNATURES_FOUND_PATTERNS] = 0u;
-  for (u32 i = 0u; i < XG_SIGNATURES_SEEN; i++) f.v[XG_SIGNATURES_FOUND_SEEN + i] = 0u;
+  xg_found_forget(xg_side_found(a));
   xg_set_side(a, XG_SIDE_VERSION, b.image.v[a.body + XG_STREAMS_VERSION]);
   xg_set_side(a, XG_SIDE_SEARCHED, 0u);
 }
@@ -48,19 +45,25 @@ struct xg_stream_packet {
  * (xg_signatures_applies()). */
 #define XG_HELLO_IS_SAID (XG_DNS_IS | XG_DNS_IS_READ | (1u << XG_DNS_NAMES))
 
-/* What is looked at: the text's first `bytes`, of which `before` are not new; a server's name of so many
- * bytes, with a dot in front; or a request's parts. */
+/* What is looked at: the text's first `bytes`; a server's name, with a dot in front; the parts of a request's
+ * head; or what has come of its body. Of the text and a body `before` bytes are not new. */
 #define XG_LOOKS_AT_TEXT 0u
 #define XG_LOOKS_AT_NAME 1u
-#define XG_LOOKS_AT_REQUEST 2u
+#define XG_LOOKS_AT_HEAD 2u
+#define XG_LOOKS_AT_BODY 3u
 struct xg_stream_looked_at {
   u32 what;
-  u32 before;
+  u32 words; /* of a state, in which it stands from byte `begin` on; but for a head */
+  u32 begin;
   u32 bytes;
-  u32 name;
-  u32 part;        /* of a request, whose patterns are there */
+  u32 before;
+  u32 text;        /* bytes of it */
+  u32 size;        /* of all that has come of a body */
+  u32 part;        /* of a head, whose patterns are there; XG_HTTP_REQUEST_BODY: none */
   u32 rest;        /* -> the rules that no pattern finds, and how many; 0: they are not asked */
+  u32 awaited;     /* 1: the rules that have matched a body's head are asked */
   u32 has_pattern; /* 1: patterns are looked for */
+  u32 asked;       /* XG_SIGNATURE_WHEN_WHOLE and XG_SIGNATURE_AT_END, as far as such rules are asked of it */
 };
 
 /* Bytes of the words of a state, from byte `begin` up to `end`. */
@@ -68,7 +71,7 @@ struct xg_stream_part {
   xg_payload_cursor c;
   u32 begin;
 };
-/* A part of the request that is looked at; a host's has a dot in front of it. False: it has none. */
+/* A part of the head that is looked at; a host's has a dot in front of it. False: it has none. */
 XG_FN bool xg_stream_part_of(xg_stream a, u32 record, u32 part, XG_INOUT(xg_stream_part) found) {
   u32 room = xg_http_room(record, a.window);
   u32 span = a.s.v[room + XG_HTTP_PARTS + part];
@@ -78,50 +81,63 @@ XG_FN bool xg_stream_part_of(xg_stream a, u32 record, u32 part, XG_INOUT(xg_stre
   return true;
 }
 
-/* Whether the rule comes to hold with one of the new bytes, or holds for the name. Its fast pattern stands in
- * it, first at `seen_at`; of `least` bytes it does not. Steps are inspected at one place alone: those who
- * inline it all would have them many times. */
+/* Whether the rule comes to hold with one of the new bytes, or holds for the name or the head. Its fast
+ * pattern stands in it, first at `seen_at`; of `least` bytes it does not. knows_head: its other parts than
+ * the body are known to match. Steps are inspected at one place alone: those who inline it all would have
+ * them many times.
+ */
 XG_SELDOM bool xg_stream_fires(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_IN(xg_stream_packet) k, u32 rule,
-                               XG_IN(xg_stream_looked_at) l, u32 seen_at, u32 least, u32 most,
-                               XG_INOUT(u32) work) {
-  bool negates = (b.image.v[rule + XG_SIGNATURE_FLAGS] & XG_SIGNATURE_NEGATES) != 0u;
-  bool is_text = l.what == XG_LOOKS_AT_TEXT;
+                               XG_IN(xg_stream_looked_at) l, u32 seen_at, u32 least, bool knows_head,
+                               u32 most, XG_INOUT(u32) work) {
+  u32 flags = b.image.v[rule + XG_SIGNATURE_FLAGS];
+  bool negates = (flags & XG_SIGNATURE_NEGATES) != 0u;
   u32 steps = rule + XG_SIGNATURE_STEPS;
   u32 name = b.image.v[rule + XG_SIGNATURE_DNS];
-  u32 names = is_text ? 0u : XG_ASKS_NAMES(b.image.v[name]);
+  bool goes_on = l.what == XG_LOOKS_AT_TEXT; /* what is asked about is a text, or a body */
+  u32 names = goes_on ? 0u : XG_ASKS_NAMES(b.image.v[name]);
+  u32 body = 0u; /* what is asked of that */
   u32 bytes = l.bytes;
   u32 ask = bytes;
   u32 step = 0u;
   name += 1u;
-  /* Name by name. Or, of the text: of all bytes; of those that are not new; of half as many more each time,
-   * up to the first that are enough; and of these with what is negated. */
+  /* Name by name. Then, of the text or the body: of all bytes; of those that are not new; of half as many
+   * more each time, up to the first that are enough; and of these with what is negated. */
   for (;;) {
+    if (!goes_on && names == 0u) {
+      if (l.what != XG_LOOKS_AT_BODY) return true;
+      goes_on = true;
+      steps = body + XG_NAME_STEPS;
+      if (!xg_signatures_has_size(b.image, body, l.size)) return false;
+    }
     xg_stream_part text;
-    text.c = xg_side_text(a, ask);
-    text.begin = 0u;
-    if (!is_text) {
-      bool dotted = (b.image.v[name + XG_NAME_SIZES + 1u] & XG_NAME_DOT_PREFIX) != 0u;
-      if (l.what == XG_LOOKS_AT_REQUEST) {
-        if (!xg_stream_part_of(a, k.record, b.image.v[name + XG_NAME_PART], text)) return false;
-        if (dotted) text.begin -= 1u;
-      } else {
-        text.c = xg_words_text(a.s, k.record + XG_STREAM_NAME, l.name);
-        if (!dotted) text.begin = 1u;
+    text.c = xg_words_text(a.s, l.words, l.begin + ask);
+    text.begin = l.begin;
+    if (!goes_on) {
+      u32 at = name;
+      names -= 1u;
+      name += XG_SIGNATURES_NAME;
+      if (l.what != XG_LOOKS_AT_NAME) {
+        u32 part = b.image.v[at + XG_NAME_PART];
+        if (part == XG_HTTP_REQUEST_BODY) body = at;
+        if (part == XG_HTTP_REQUEST_BODY || knows_head) continue;
+        if (!xg_stream_part_of(a, k.record, part, text)) return false;
       }
-      if (!xg_signatures_has_size(b.image, name, text.c.end - text.begin)) return false;
-      if (!xg_signatures_in_sets(b, name, text.c, text.begin, text.c.end - text.begin, work)) return false;
-      steps = name + XG_NAME_STEPS;
+      bool dotted = (b.image.v[at + XG_NAME_SIZES + 1u] & XG_NAME_DOT_PREFIX) != 0u;
+      if (l.what == XG_LOOKS_AT_NAME && !dotted) text.begin += 1u;
+      if (l.what != XG_LOOKS_AT_NAME && dotted) text.begin -= 1u;
+      if (!xg_signatures_has_size(b.image, at, text.c.end - text.begin)) return false;
+      if (!xg_signatures_in_sets(b, at, text.c, text.begin, text.c.end - text.begin, work)) return false;
+      steps = at + XG_NAME_STEPS;
     }
     bool holds = xg_signatures_inspect(b, b.image.v[steps], b.image.v[steps + 1u], text.c, text.begin,
-                                       text.c.end - text.begin, seen_at, !is_text || step == 3u, most, work);
-    if (!is_text) {
-      names -= 1u;
-      if (!holds || names == 0u) return holds;
-      name += XG_SIGNATURES_NAME;
+                                       text.c.end - text.begin, seen_at,
+                                       l.what != XG_LOOKS_AT_TEXT || step == 3u, most, work);
+    if (!goes_on) {
+      if (!holds) return false;
       continue;
     }
     if (step == 3u) return holds;
-    if (step == 0u && !holds) return false;
+    if (step == 0u && (!holds || (flags & XG_SIGNATURE_WHEN_WHOLE) != 0u)) return holds;
     if (step == 1u && holds) return false;
     if (step == 2u && holds) bytes = ask;
     if (step == 0u && l.before > least) {
@@ -137,41 +153,75 @@ XG_SELDOM bool xg_stream_fires(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_IN(xg_s
   return false;
 }
 
+/* Whether the rule is one that is asked of what is looked at. */
+XG_FN bool xg_stream_asks(xg_batch b, xg_stream a, u32 rule, xg_stream_looked_at l) {
+  u32 flags = b.image.v[rule + XG_SIGNATURE_FLAGS];
+  bool is_first = true; /* it begins at byte 0 */
+  if (l.what == XG_LOOKS_AT_TEXT)
+    is_first = xg_side(a, XG_SIDE_TEXT) == 0u && (xg_side(a, XG_SIDE_STATE) & XG_SIDE_IS_CUT) == 0u;
+  if (l.what == XG_LOOKS_AT_BODY) {
+    is_first = l.size == l.bytes;
+    if ((flags & (XG_SIGNATURE_WHEN_WHOLE | XG_SIGNATURE_AT_END) & ~l.asked) != 0u) return false;
+  }
+  return is_first || l.what == XG_LOOKS_AT_HEAD || (flags & XG_SIGNATURE_FROM_START) == 0u;
+}
+
+/* A rule of which all but the body is known to match, that is asked of that. */
+XG_FN void xg_stream_await(xg_stream a, u32 record, u32 number, XG_INOUT(u32) over) {
+  u32 awaited = xg_http_room(record, a.window) + XG_HTTP_AWAITED;
+  u32 count = a.s.v[awaited];
+  if (count == XG_HTTP_MOST_AWAITED) {
+    over = 1u;
+    return;
+  }
+  a.s.v[awaited + 1u + count] = number;
+  a.s.v[awaited] = count + 1u;
+}
+
 /* Notes the rules of a list that fire. seen: a word of XG_SIGNATURES_FOUND_SEEN, 0: of those that no pattern
  * finds. */
 XG_FN void xg_stream_try(xg_batch b, xg_stream a, XG_INOUT(xg_stream_packet) k, xg_stream_looked_at l,
                          u32 seen) {
   u32 most = b.image.v[a.rules + XG_SIGNATURES_WORK];
-  bool in_front = xg_side(a, XG_SIDE_TEXT) != 0u || (xg_side(a, XG_SIDE_STATE) & XG_SIDE_IS_CUT) != 0u;
   u32 list = l.rest;
   u32 least = 0u;
+  bool awaited = seen == 0u && l.what == XG_LOOKS_AT_BODY;
+  u32 numbers = xg_http_room(k.record, a.window) + XG_HTTP_AWAITED + 1u;
+  u32 count = 0u;
+  if (awaited) count = a.s.v[numbers - 1u];
   if (seen != 0u) {
     u32 pattern = b.image.v[a.rules + XG_SIGNATURES_PATTERNS] +
                   (XG_SIGNATURES_SEEN_PATTERN(seen) - 1u) * XG_SIGNATURES_PATTERN;
     list = pattern + XG_PATTERN_RULES;
     least = XG_SIGNATURES_SEEN_AT(seen) + (b.image.v[pattern + XG_PATTERN_SIZE] & ~XG_PATTERN_NOCASE) - 1u;
   }
-  u32 numbers = b.image.v[list];
-  u32 count = b.image.v[list + 1u];
+  if (!awaited) {
+    numbers = b.image.v[list];
+    count = b.image.v[list + 1u];
+  }
   u32 i = 0u;
   while (i < count && k.over == 0u) {
     u32 number = 0u;
     u32 rule = 0u;
     bool applies = false;
     for (; i < count && !applies; i++) {
-      number = b.image.v[numbers + i];
+      number = awaited ? a.s.v[numbers + i] : b.image.v[numbers + i];
       rule = b.image.v[a.rules + XG_SIGNATURES_RULES] + number * XG_SIGNATURES_RULE;
-      bool starts = (b.image.v[rule + XG_SIGNATURE_FLAGS] & XG_SIGNATURE_FROM_START) != 0u;
-      applies = !(in_front && starts) &&
+      applies = xg_stream_asks(b, a, rule, l) &&
                 xg_signatures_applies(b, rule, k.p, k.c, k.seen,
                                       l.what != XG_LOOKS_AT_TEXT ? XG_HELLO_IS_SAID : 0u, k.connection);
     }
     if (!applies) return;
     u32 work = 0u;
-    bool fires = xg_stream_fires(b, a, k, rule, l, XG_SIGNATURES_SEEN_AT(seen), least, most, work);
+    bool fires = xg_stream_fires(b, a, k, rule, l, XG_SIGNATURES_SEEN_AT(seen), least, awaited, most, work);
     k.work += work;
     if (work > most || k.work > most) k.over = 1u;
-    if (fires && k.over == 0u) xg_signatures_note(xg_side_found(a), number);
+    if (!fires || k.over != 0u) continue;
+    bool asks_body = (b.image.v[rule + XG_SIGNATURE_FLAGS] & XG_SIGNATURE_BODY) != 0u;
+    if (asks_body && l.what == XG_LOOKS_AT_HEAD)
+      xg_stream_await(a, k.record, number, k.over);
+    else
+      xg_signatures_note(xg_side_found(a), number);
   }
 }
 
@@ -206,39 +256,68 @@ XG_FN bool xg_stream_asks_http(xg_batch b, xg_stream a, XG_IN(xg_stream_packet) 
          (k.connection & XG_CONNECTION_ANSWERS) == 0u && (xg_side(a, XG_SIDE_STATE) & XG_SIDE_IS_CUT) == 0u;
 }
 
-/* What is looked at behind `l`: the text; a hello that is whole; of each request each part that patterns are
- * looked for in, and those rules that none finds. False: nothing more. */
+/* What has come of a body is to be looked at. */
+XG_FN void xg_stream_body(xg_batch b, xg_stream a, u32 record, XG_INOUT(xg_stream_looked_at) l) {
+  u32 room = xg_http_room(record, a.window);
+  xg_http_data d = xg_http_data_of(a, room);
+  l.what = XG_LOOKS_AT_BODY;
+  l.words = d.words;
+  l.begin = d.begin;
+  l.bytes = d.bytes;
+  l.size = a.s.v[room + XG_HTTP_SO_FAR];
+  u32 front = l.size - l.bytes; /* what is not kept any more */
+  u32 looked = a.s.v[room + XG_HTTP_LOOKED];
+  l.before = looked > front ? looked - front : 0u;
+  a.s.v[room + XG_HTTP_LOOKED] = l.size;
+  l.awaited = 1u;
+  l.has_pattern = (b.image.v[a.body + XG_STREAMS_HTTP_SEARCHED] >> XG_HTTP_REQUEST_BODY) & 1u;
+  u32 says = a.s.v[room + XG_HTTP_BODY];
+  bool in_first = (says & XG_HTTP_BODY_IS_CUT) != 0u ? a.s.v[room + XG_HTTP_KEPT] != 0u : l.begin < a.window;
+  l.asked = 0u;
+  if (l.text == 2u * a.window && in_first) l.asked = XG_SIGNATURE_WHEN_WHOLE;
+  if ((says & XG_HTTP_BODY_IS_WHOLE) != 0u) l.asked = XG_SIGNATURE_WHEN_WHOLE | XG_SIGNATURE_AT_END;
+}
+
+/* What is looked at behind `l`: the text; a hello that is whole; of each request each part of its head that
+ * patterns are looked for in, those rules that none finds, and its body. False: nothing more. */
 XG_FN bool xg_stream_next_look(xg_batch b, xg_stream a, XG_INOUT(xg_stream_packet) k,
                                XG_INOUT(xg_stream_looked_at) l) {
-  l.rest = 0u;
+  l.rest = l.awaited = 0u;
   l.has_pattern = 1u;
   if (l.what == XG_LOOKS_AT_TEXT) {
     l.what = XG_LOOKS_AT_NAME;
-    l.name = xg_stream_asks_hello(b, a, k, l.bytes) ? xg_stream_hello(b, a, k, l.bytes) : 0u;
+    l.bytes = xg_stream_asks_hello(b, a, k, l.text) ? xg_stream_hello(b, a, k, l.text) : 0u;
+    l.words = k.record + XG_STREAM_NAME;
+    l.begin = 0u;
     l.rest = a.body + XG_STREAMS_HELLO_RULES;
-    if (l.name != 0u) return true;
+    if (l.bytes != 0u) return true;
   }
   if (l.what == XG_LOOKS_AT_NAME) {
-    l.what = XG_LOOKS_AT_REQUEST;
-    l.part = XG_HTTP_COUNT;
+    l.part = XG_HTTP_REQUEST_BODY;
     if (!xg_stream_asks_http(b, a, k)) return false;
   }
   l.rest = 0u;
   u32 searched = b.image.v[a.body + XG_STREAMS_HTTP_SEARCHED];
   u32 parts = xg_http_room(k.record, a.window) + XG_HTTP_PARTS;
   do {
-    if (l.part == XG_HTTP_COUNT) {
-      if (!xg_http_next(b, a, k.record, l.bytes, k.over)) return false;
+    if (l.part == XG_HTTP_REQUEST_BODY) {
+      u32 says = xg_http_next(b, a, k.record, l.text, k.over);
+      if (says == XG_HTTP_SAYS_NOTHING) return false;
+      if (says == XG_HTTP_SAYS_BODY) {
+        xg_stream_body(b, a, k.record, l);
+        return true;
+      }
+      l.what = XG_LOOKS_AT_HEAD;
       k.work += XG_HTTP_WORK;
       if (k.work > b.image.v[a.rules + XG_SIGNATURES_WORK]) k.over = 1u;
       l.part = 0u;
     } else {
       l.part += 1u;
     }
-    while (l.part < XG_HTTP_COUNT &&
+    while (l.part < XG_HTTP_REQUEST_BODY &&
            (((searched >> l.part) & 1u) == 0u || a.s.v[parts + l.part] == XG_HTTP_ABSENT))
       l.part += 1u;
-    if (l.part < XG_HTTP_COUNT) return true;
+    if (l.part < XG_HTTP_REQUEST_BODY) return true;
   } while (b.image.v[a.body + XG_STREAMS_HTTP_RULES + 1u] == 0u);
   l.rest = a.body + XG_STREAMS_HTTP_RULES;
   l.has_pattern = 0u;
@@ -246,47 +325,55 @@ XG_FN bool xg_stream_next_look(xg_batch b, xg_stream a, XG_INOUT(xg_stream_packe
 }
 
 /* Looks for rules that fire: with what is new in the text's first `bytes`, and with a hello and requests that
- * are whole by them. Behind these nothing is known of the text: they have patterns of their own. */
+ * are whole by them. These have patterns of their own: where there is no room for what is found in them,
+ * behind them nothing is known of the text. */
 XG_SELDOM void xg_stream_look(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg_stream_packet) k, u32 before,
                               u32 bytes) {
-  xg_state f = xg_side_found(a);
+  u32 room = xg_http_room(k.record, a.window);
   xg_stream_looked_at l;
   l.what = XG_LOOKS_AT_TEXT;
+  l.words = a.side + XG_SIDE_BYTES;
   l.before = before;
-  l.bytes = bytes;
-  l.name = l.part = l.rest = 0u;
+  l.bytes = l.text = bytes;
+  l.begin = l.size = l.part = l.rest = l.awaited = l.asked = 0u;
   l.has_pattern = 1u;
   do {
-    u32 longest = b.image.v[a.body + XG_STREAMS_LONGEST];
-    u32 searched = xg_side(a, XG_SIDE_SEARCHED);
-    u32 from = searched < longest ? 0u : searched + 1u - longest;
+    bool is_text = l.what == XG_LOOKS_AT_TEXT;
+    bool is_body = l.what == XG_LOOKS_AT_BODY;
+    bool forgets = !is_text && !is_body;
+    u32 found = !is_text && a.http != 0u ? room + XG_HTTP_FOUND : a.side + XG_SIDE_FOUND;
+    xg_state f = xg_found_at(a, found);
+    u32 longest = b.image.v[a.body + (is_body ? XG_STREAMS_BODY_LONGEST : XG_STREAMS_LONGEST)];
+    u32 searched = is_body ? a.s.v[room + XG_HTTP_SEARCHED] : xg_side(a, XG_SIDE_SEARCHED);
     u32 windows = a.body + XG_STREAMS_WINDOWS;
     xg_stream_part text;
-    text.c = xg_side_text(a, bytes);
-    text.begin = 0u;
-    if (l.what != XG_LOOKS_AT_TEXT) {
-      xg_stream_forget(b, a);
-      if (l.what == XG_LOOKS_AT_NAME) {
-        windows = a.body + XG_STREAMS_NAME_WINDOWS;
-        text.c = xg_words_text(a.s, k.record + XG_STREAM_NAME, l.name);
-      } else if (l.has_pattern != 0u) {
-        windows = b.image.v[a.body + XG_STREAMS_HTTP_WINDOWS] + l.part * XG_STREAMS_HTTP_WINDOW;
-        xg_stream_part_of(a, k.record, l.part, text);
-        if (l.part == XG_HTTP_HOST) text.begin -= 1u;
+    text.c = xg_words_text(a.s, l.words, l.begin + l.bytes);
+    text.begin = l.begin;
+    if (forgets && a.http == 0u) xg_stream_forget(b, a);
+    if (forgets && a.http != 0u) xg_found_forget(f);
+    if (l.what == XG_LOOKS_AT_NAME) windows = a.body + XG_STREAMS_NAME_WINDOWS;
+    if (is_body || l.what == XG_LOOKS_AT_HEAD) {
+      u32 part = is_body ? XG_HTTP_REQUEST_BODY : l.part;
+      windows = b.image.v[a.body + XG_STREAMS_HTTP_WINDOWS] + part * XG_STREAMS_HTTP_WINDOW;
+      if (!is_body && l.has_pattern != 0u) {
+        xg_stream_part_of(a, k.record, part, text);
+        if (part == XG_HTTP_HOST) text.begin -= 1u;
       }
-      from = text.begin;
     }
-    if (l.has_pattern != 0u) XG_SIDE_SEARCH(b, a, windows, text.c, text.begin, from);
-    if (l.what == XG_LOOKS_AT_TEXT) xg_set_side(a, XG_SIDE_SEARCHED, bytes);
+    u32 from = text.begin + (searched < longest || forgets ? 0u : searched + 1u - longest);
+    if (l.has_pattern != 0u) XG_SIDE_SEARCH(b, a, windows, text.c, text.begin, from, found);
+    if (is_text) xg_set_side(a, XG_SIDE_SEARCHED, bytes);
+    if (is_body) a.s.v[room + XG_HTTP_SEARCHED] = l.bytes;
     if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) k.over = 1u;
     for (u32 place = 0u; place <= XG_SIGNATURES_SEEN && k.over == 0u; place++) {
       u32 seen = 0u;
       for (; place < XG_SIGNATURES_SEEN && seen == 0u; place++) seen = f.v[XG_SIGNATURES_FOUND_SEEN + place];
       if (seen != 0u) place -= 1u;
       /* Those that no pattern finds. */
-      if (seen != 0u || l.rest != 0u) xg_stream_try(b, a, k, l, seen);
+      if (seen != 0u || l.rest != 0u || l.awaited != 0u) xg_stream_try(b, a, k, l, seen);
     }
-    if (l.what != XG_LOOKS_AT_TEXT) xg_stream_forget(b, a);
+    if (forgets && a.http == 0u) xg_stream_forget(b, a);
+    if (forgets && a.http != 0u) xg_found_forget(f);
   } while (xg_stream_next_look(b, a, k, l));
 }
 
@@ -309,6 +396,7 @@ XG_FN void xg_stream_advance(xg_batch b, xg_stream a, u32 end, XG_INOUT(xg_strea
     u32 pieces = xg_side(a, XG_SIDE_PIECES);
     u32 kept = pieces != 0u ? xg_side_piece(a, pieces - 1u, 1u) : end;
     xg_stream_slide(b, a, kept > end ? kept : end);
+    if (a.http != 0u && (k.connection & XG_CONNECTION_ANSWERS) == 0u) xg_http_slide(a, k.record);
   }
 }
 

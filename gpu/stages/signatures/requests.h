@@ -28,6 +28,21 @@ XG_FN u32 xg_http_room(u32 record, u32 window) {
   return record + XG_STREAM_HEAD + 2u * XG_SIDE_WORDS(window);
 }
 
+/* Nothing has been said. */
+XG_FN void xg_http_begin(xg_stream a, u32 record) {
+  u32 room = xg_http_room(record, a.window);
+  a.s.v[room + XG_HTTP_IN] = XG_HTTP_IS_FIRST;
+  a.s.v[room + XG_HTTP_AT] = a.s.v[room + XG_HTTP_SEEN] = 0u;
+  a.s.v[room + XG_HTTP_BODY] = 0u;
+}
+
+/* Nothing is known of what is looked at. f: what is found in it. */
+XG_FN void xg_found_forget(xg_state f) {
+  f.v[XG_SIGNATURES_FOUND_OVER] = 0u;
+  f.v[XG_SIGNATURES_FOUND_PATTERNS] = 0u;
+  for (u32 i = 0u; i < XG_SIGNATURES_SEEN; i++) f.v[XG_SIGNATURES_FOUND_SEEN + i] = 0u;
+}
+
 XG_FN xg_http_head xg_http_head_of(xg_batch b, xg_stream a, u32 record) {
   xg_http_head h;
   h.s = a.s;
@@ -47,16 +62,96 @@ XG_FN bool xg_http_take(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, xg_ht
   xg_http_read(b, h, a.side + XG_SIDE_BYTES, line, end - text);
   u32 is = XG_HTTP_IS_REQUEST;
   u32 at = end;
+  u32 says = 0u;
   if (h.is_connect != 0u) {
     is = XG_HTTP_IS_FIRST;
   } else if (h.is_chunked != 0u) {
     is = XG_HTTP_IS_CHUNK;
+    says = XG_HTTP_BODY_IS_ASKED | XG_HTTP_BODY_IS_CUT;
   } else if (h.body_bytes != 0u) {
     is = XG_HTTP_IS_BODY;
     at = end + h.body_bytes;
+    says = XG_HTTP_BODY_IS_ASKED;
   }
+  if (h.over != 0u || !xg_http_wants(h, XG_HTTP_REQUEST_BODY)) says = 0u;
+  a.s.v[h.room + XG_HTTP_BODY] = says;
+  a.s.v[h.room + XG_HTTP_FIRST] = end;
+  for (u32 i = XG_HTTP_SO_FAR; i <= XG_HTTP_AWAITED; i++) a.s.v[h.room + i] = 0u;
+  a.s.v[h.room + XG_HTTP_VERSION] = b.image.v[a.body + XG_STREAMS_VERSION];
   xg_http_go(p, is, at);
+  p.seen = end;
   return h.over == 0u;
+}
+
+/* ---- bodies ----------------------------------------------------------------------------------------------
+ */
+
+/* What in the text is of the body: bytes in the words from `words` on. */
+struct xg_http_data {
+  u32 words;
+  u32 begin;
+  u32 bytes;
+};
+XG_FN xg_http_data xg_http_data_of(xg_stream a, u32 room) {
+  xg_http_data d;
+  d.words = room + XG_HTTP_DATA(a.window);
+  d.begin = 0u;
+  d.bytes = a.s.v[room + XG_HTTP_KEPT] + a.s.v[room + XG_HTTP_KEPT + 1u];
+  if ((a.s.v[room + XG_HTTP_BODY] & XG_HTTP_BODY_IS_CUT) != 0u) return d;
+  u32 text = xg_side(a, XG_SIDE_TEXT);
+  u32 first = a.s.v[room + XG_HTTP_FIRST];
+  u32 end = first + a.s.v[room + XG_HTTP_SO_FAR];
+  if (first < text) first = text;
+  d.words = a.side + XG_SIDE_BYTES;
+  d.begin = first - text;
+  d.bytes = end - first;
+  return d;
+}
+
+/* Takes the data up to `to`, which has come. */
+XG_FN void xg_http_take_data(xg_stream a, u32 room, XG_INOUT(xg_http_place) p, u32 to) {
+  u32 from = p.seen;
+  p.seen = to;
+  u32 says = a.s.v[room + XG_HTTP_BODY];
+  if ((says & XG_HTTP_BODY_IS_ASKED) == 0u || from >= to) return;
+  a.s.v[room + XG_HTTP_SO_FAR] += to - from;
+  if ((says & XG_HTTP_BODY_IS_CUT) == 0u) return;
+  u32 text = xg_side(a, XG_SIDE_TEXT);
+  u32 kept = room + XG_HTTP_KEPT;
+  xg_http_copy(a.s, room + XG_HTTP_DATA(a.window), a.s.v[kept] + a.s.v[kept + 1u], a.side + XG_SIDE_BYTES,
+               from - text, to - from);
+  u32 behind = text + a.window; /* the first block */
+  u32 in_first = to < behind ? to - from : from < behind ? behind - from : 0u;
+  a.s.v[kept] += in_first;
+  a.s.v[kept + 1u] += to - from - in_first;
+}
+
+/* The text begins a block later. */
+XG_FN void xg_http_slide(xg_stream a, u32 record) {
+  u32 room = xg_http_room(record, a.window);
+  u32 says = a.s.v[room + XG_HTTP_BODY];
+  if ((says & XG_HTTP_BODY_IS_ASKED) == 0u) return;
+  a.s.v[room + XG_HTTP_SEARCHED] = 0u;
+  xg_found_forget(xg_found_at(a, room + XG_HTTP_FOUND));
+  if ((says & XG_HTTP_BODY_IS_CUT) == 0u) return;
+  u32 data = room + XG_HTTP_DATA(a.window);
+  u32 kept = a.s.v[room + XG_HTTP_KEPT + 1u];
+  xg_http_copy(a.s, data, 0u, data, a.s.v[room + XG_HTTP_KEPT], kept);
+  a.s.v[room + XG_HTTP_KEPT] = kept;
+  a.s.v[room + XG_HTTP_KEPT + 1u] = 0u;
+}
+
+/* Whether the body is to be looked at: with what is new of it or, as it has ended, once more. */
+XG_FN bool xg_http_has_body(xg_batch b, xg_stream a, u32 room, bool is_whole) {
+  u32 so_far = a.s.v[room + XG_HTTP_SO_FAR];
+  if ((a.s.v[room + XG_HTTP_BODY] & XG_HTTP_BODY_IS_ASKED) == 0u || so_far == 0u) return false;
+  if (!is_whole && so_far == a.s.v[room + XG_HTTP_LOOKED]) return false;
+  if (a.s.v[room + XG_HTTP_VERSION] != b.image.v[a.body + XG_STREAMS_VERSION]) {
+    a.s.v[room + XG_HTTP_BODY] = 0u;
+    return false;
+  }
+  if (is_whole) a.s.v[room + XG_HTTP_BODY] |= XG_HTTP_BODY_IS_WHOLE;
+  return true;
 }
 
 /* The size of a chunk, by the line that begins at byte `at` of the words from `base` on; more than
@@ -87,30 +182,37 @@ XG_FN bool xg_http_waits(u32 end, bool lost, bool begins, XG_INOUT(xg_http_place
   return is_request;
 }
 
-/* Goes on with the text's first `bytes`, up to the next head that is whole and read, and returns true. over:
- * set to 1 where one is too long. */
-XG_SELDOM bool xg_http_next(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, u32 bytes,
-                            XG_INOUT(u32) over) {
+/* Goes on with the text's first `bytes`, up to what is to be looked at. over: set to 1 where a head is too
+ * long. */
+#define XG_HTTP_SAYS_NOTHING 0u /* there is nothing more */
+#define XG_HTTP_SAYS_HEAD 1u    /* a head that is whole and read */
+#define XG_HTTP_SAYS_BODY 2u
+XG_SELDOM u32 xg_http_next(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, u32 bytes, XG_INOUT(u32) over) {
   u32 text = xg_side(a, XG_SIDE_TEXT);
   u32 words = a.side + XG_SIDE_BYTES;
   u32 end = text + bytes;
+  u32 room = xg_http_room(record, a.window);
   xg_http_place p;
-  p.is = a.s.v[record + XG_STREAM_HTTP];
-  p.at = a.s.v[record + XG_STREAM_HTTP_AT];
-  p.seen = a.s.v[record + XG_STREAM_HTTP_SEEN];
-  p.line = a.s.v[record + XG_STREAM_HTTP_LINE];
-  p.lines = a.s.v[record + XG_STREAM_HTTP_LINES];
+  p.is = a.s.v[room + XG_HTTP_IN];
+  p.at = a.s.v[room + XG_HTTP_AT];
+  p.seen = a.s.v[room + XG_HTTP_SEEN];
+  p.line = a.s.v[room + XG_HTTP_LINE_AT];
+  p.lines = a.s.v[room + XG_HTTP_COUNTED];
   if (p.at < text) p.is = XG_HTTP_IS_NONE;
-  bool is_read = false;
-  while (p.is != XG_HTTP_IS_NONE && p.at < end && !is_read) {
-    if (p.is == XG_HTTP_IS_BODY) {
-      xg_http_go(p, XG_HTTP_IS_REQUEST, p.at);
+  /* It has been looked at. */
+  if ((a.s.v[room + XG_HTTP_BODY] & XG_HTTP_BODY_IS_WHOLE) != 0u) a.s.v[room + XG_HTTP_BODY] = 0u;
+  u32 says = XG_HTTP_SAYS_NOTHING;
+  while (p.is != XG_HTTP_IS_NONE && says == XG_HTTP_SAYS_NOTHING) {
+    bool ends_body = false;
+    if (p.is == XG_HTTP_IS_BODY || p.is == XG_HTTP_IS_CHUNK_DATA) {
+      xg_http_take_data(a, room, p, p.at < end ? p.at : end);
+      if (p.at > end) break;
+      ends_body = p.is == XG_HTTP_IS_BODY;
+      xg_http_go(p, ends_body ? XG_HTTP_IS_REQUEST : XG_HTTP_IS_CHUNK_END, p.at);
+      if (ends_body && xg_http_has_body(b, a, room, true)) says = XG_HTTP_SAYS_BODY;
       continue;
     }
-    if (p.is == XG_HTTP_IS_CHUNK_DATA) {
-      xg_http_go(p, XG_HTTP_IS_CHUNK_END, p.at);
-      continue;
-    }
+    if (p.at >= end) break;
     /* The next line. */
     u32 begin = (p.is == XG_HTTP_IS_HEAD ? p.line : p.at) - text;
     u32 from = p.seen > text + begin ? p.seen - text : begin;
@@ -164,23 +266,30 @@ XG_SELDOM bool xg_http_next(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, u
       p.at = behind;
     } else if (p.is == XG_HTTP_IS_CHUNK) {
       u32 size = xg_http_chunk(a.s, words, begin, to);
-      if (size > XG_HTTP_MOST_BODY)
+      ends_body = size == 0u || size > XG_HTTP_MOST_BODY;
+      if (size > XG_HTTP_MOST_BODY) {
         xg_http_go(p, XG_HTTP_IS_REQUEST, p.at);
-      else if (size == 0u)
+      } else if (size == 0u) {
         xg_http_go(p, XG_HTTP_IS_TRAILER, behind);
-      else
+      } else {
         xg_http_go(p, XG_HTTP_IS_CHUNK_DATA, behind + size);
+        p.seen = behind;
+      }
     }
-    if (!is_whole) continue;
-    is_read = xg_http_take(b, a, record, line, text, p, behind);
-    if (!is_read) over = 1u;
+    if (is_whole && xg_http_take(b, a, record, line, text, p, behind))
+      says = XG_HTTP_SAYS_HEAD;
+    else if (is_whole)
+      over = 1u;
+    else if (ends_body && xg_http_has_body(b, a, room, true))
+      says = XG_HTTP_SAYS_BODY;
   }
-  a.s.v[record + XG_STREAM_HTTP] = p.is;
-  a.s.v[record + XG_STREAM_HTTP_AT] = p.at;
-  a.s.v[record + XG_STREAM_HTTP_SEEN] = p.seen;
-  a.s.v[record + XG_STREAM_HTTP_LINE] = p.line;
-  a.s.v[record + XG_STREAM_HTTP_LINES] = p.lines;
-  return is_read;
+  if (says == XG_HTTP_SAYS_NOTHING && xg_http_has_body(b, a, room, false)) says = XG_HTTP_SAYS_BODY;
+  a.s.v[room + XG_HTTP_IN] = p.is;
+  a.s.v[room + XG_HTTP_AT] = p.at;
+  a.s.v[room + XG_HTTP_SEEN] = p.seen;
+  a.s.v[room + XG_HTTP_LINE_AT] = p.line;
+  a.s.v[room + XG_HTTP_COUNTED] = p.lines;
+  return says;
 }
 
 #endif

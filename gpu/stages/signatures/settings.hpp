@@ -78,7 +78,9 @@ namespace xdpgpu::gpu {
 // of what is asked for: the URI, of as many bytes as raw_uri has; host, one byte and as many as the URI's
 // authority or the Host header's value has; each header's value that several lines have, that of Host also
 // where host is asked for; header; and header_names. A head for which that is too little is `limit`. Each
-// that is read costs kHttpWork.
+// that is read costs kHttpWork. A body is looked at where it stands in the stream's text, or in two windows
+// more, where it is in chunks. What a head costs that is asked for is counted once, and once more for each
+// rule that is found by its body, with each packet whose B(e) has its pattern.
 //
 // A rule that drops has all of the connection's packets dropped from then on; one that passes has nothing
 // more asked of them, no rules for packets either. Of the fast patterns of rules for streams at most
@@ -164,7 +166,7 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings::Inspect> auto& s) 
              Say{});
   table.flag(
       "http", s.http,
-      "true: what clients ask by HTTP/1 is read, for rules that are about that. Takes three more windows "
+      "true: what clients ask by HTTP/1 is read, for rules that are about that. Takes five more windows "
       "of each connection.",
       Say{});
   table.time("idle", s.idle_ms, 1, kMaxTimeoutMs, "How long a connection is remembered without a packet.",
@@ -219,7 +221,7 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
       "streams", s.streams, 0, kMaxTableEntries,
       "TCP connections that are followed, for rules that are asked of streams: memory of the device for "
       "all of them is taken when the policy is put in force, six windows and 2.7 KiB each, and with "
-      "'http' three windows and 1.7 KiB more. 0: none.",
+      "'http' five windows and 2.2 KiB more. 0: none.",
       Say{});
   table.record("inspect", s.inspect, "\"inspect\"", "How much of a stream is inspected, and of which ones.",
                Say{});

@@ -32,9 +32,9 @@ struct xg_stream {
 
 XG_FN u32 xg_side(xg_stream a, u32 word) { return a.s.v[a.side + word]; }
 XG_FN void xg_set_side(xg_stream a, u32 word, u32 value) { a.s.v[a.side + word] = value; }
-XG_FN xg_state xg_side_found(xg_stream a) {
-  return XG_AT(xg_state, a.s, u64(a.side + XG_SIDE_FOUND) * u64(4u));
-}
+/* What an inspection has found, in the words from `word` on. */
+XG_FN xg_state xg_found_at(xg_stream a, u32 word) { return XG_AT(xg_state, a.s, u64(word) * u64(4u)); }
+XG_FN xg_state xg_side_found(xg_stream a) { return xg_found_at(a, a.side + XG_SIDE_FOUND); }
 
 /* The first bytes of what stands in the words from `at` on. */
 XG_FN xg_payload_cursor xg_words_text(xg_state s, u32 at, u32 bytes) {
@@ -177,9 +177,9 @@ XG_FN void xg_side_slide(xg_stream a, u32 by, u32 words) {
 #define XG_SIDE_HAS(b, a, c, from, at, bytes) xg_side_has((b), (a), (c), (from), (at), (bytes), 0u, 1u)
 #define XG_SIDE_ADD(b, a, from, to) xg_side_add((b), (a), (from), (to))
 #define XG_SIDE_SLIDE(b, a, by, words) xg_side_slide((a), (by), (words))
-#define XG_SIDE_SEARCH(b, a, windows, c, first, from)                                                       \
-  xg_signatures_search_from((b), (a).rules, (windows), (c), (first), (from), (c).end, xg_side_found(a), 0u, \
-                            1u)
+#define XG_SIDE_SEARCH(b, a, windows, c, first, from, found)                          \
+  xg_signatures_search_from((b), (a).rules, (windows), (c), (first), (from), (c).end, \
+                            xg_found_at((a), (found)), 0u, 1u)
 #endif
 
 /* ---- what came early -------------------------------------------------------------------------------------

@@ -286,6 +286,7 @@ Streams::Outcome Streams::advance(Connection& connection, Side& side, const Sign
   }
   if (firing.too_many || firing.work > settings_->work) {
     connection.dropped = settings_->limit == Action::drop;
+    connection.asked.reset();
     return {What::limit, {}};
   }
   Outcome outcome{What::inspected, {firing.rules.begin(), firing.rules.end()}};
@@ -346,12 +347,10 @@ void Streams::look_for_requests(Connection& connection, std::string_view text, u
   const bool asks = std::any_of(rules.begin(), rules.end(),
                                 [](const sig::Signature& rule) { return rule.http.has_value(); });
   if (!settings_->inspect.http || !asks) return;
-  const HttpRequests::Heads heads = connection.requests.go_on(text, from, settings_->inspect.window);
-  firing.too_many = firing.too_many || heads.too_long;
-  for (const HttpRequest& request : heads.read) {
-    firing.work += kHttpWork;
-    look_at(request, seen, firing);
-  }
+  const HttpRequests::Said said = connection.requests.go_on(text, from, settings_->inspect.window);
+  firing.too_many = firing.too_many || said.too_long;
+  for (const auto& one : said.read)
+    std::visit([&](const auto& what) { look_at(connection, what, seen, firing); }, one);
 }
 
 namespace {
@@ -372,31 +371,95 @@ std::size_t room_of(const HttpRequest& request, u32 asked) {
 
 }  // namespace
 
-void Streams::look_at(const HttpRequest& request, const SignaturePacket& seen, Firing& firing) const {
-  const auto& rules = settings_->rules.all();
+u32 Streams::asked_parts() const {
   u32 asked = 0;
-  for (const sig::Signature& rule : rules)
+  for (const sig::Signature& rule : settings_->rules.all())
     if (rule.http)
       for (const sig::NameIs& part : rule.http->parts) asked |= 1u << static_cast<u32>(part.part);
-  if (room_of(request, asked) > 3 * std::size_t{settings_->inspect.window}) {
+  return asked;
+}
+
+void Streams::look_at(Connection& connection, const HttpRequest& request, const SignaturePacket& seen,
+                      Firing& firing) const {
+  firing.work += kHttpWork;
+  connection.asked.reset();
+  const auto& rules = settings_->rules.all();
+  if (room_of(request, asked_parts()) > 3 * std::size_t{settings_->inspect.window}) {
     firing.too_many = true;
     return;
   }
+  Connection::Asked asked{request, {}, settings_->rules.signatures, settings_->work, settings_->limit};
   std::array<std::set<Pattern>, sig::kHttpParts> patterns;
   for (u32 i = 0; i < rules.size(); i++) {
     const sig::Signature& rule = rules[i];
     if (!rule.http) continue;
     if (sig::found_by(rule) != nullptr) {
       const sig::HttpPart part = rule.http->parts[rule.fast_pattern->buffer - 1].part;
+      if (part == sig::HttpPart::request_body) continue;
       const auto& text = request[part];
       const Pattern pattern = pattern_of(rule);
       if (!text || find((part == sig::HttpPart::host ? "." : "") + *text, pattern) == std::string::npos)
         continue;
       patterns[static_cast<std::size_t>(part)].insert(pattern);
     }
-    if (applies(rule, seen) && is_asked(*rule.http, request.parts, firing.work)) firing.rules.insert(i);
+    if (!applies(rule, seen) || !is_asked(*rule.http, request.parts, firing.work)) continue;
+    if (sig::body_of(rule) == nullptr)
+      firing.rules.insert(i);
+    else
+      asked.awaited.push_back(i);
   }
   for (const auto& some : patterns) firing.too_many = firing.too_many || some.size() > sig::kMostPatterns;
+  firing.too_many = firing.too_many || asked.awaited.size() > sig::kMostAwaited;
+  connection.asked = std::move(asked);
+}
+
+void Streams::look_at(Connection& connection, const HttpBody& body, const SignaturePacket& seen,
+                      Firing& firing) const {
+  if (!connection.asked) return;
+  const Connection::Asked& asked = *connection.asked;
+  const auto& rules = settings_->rules.all();
+  const bool is_other = asked.rules != settings_->rules.signatures && *asked.rules != rules;
+  if (is_other || asked.work != settings_->work || asked.limit != settings_->limit) {
+    connection.asked.reset();
+    return;
+  }
+  std::set<Pattern> patterns;
+  for (u32 i = 0; i < rules.size(); i++) {
+    const sig::Signature& rule = rules[i];
+    const sig::NameIs* const wanted = sig::body_of(rule);
+    if (wanted == nullptr) continue;
+    const bool is_found =
+        sig::found_by(rule) != nullptr && wanted == &rule.http->parts[rule.fast_pattern->buffer - 1];
+    if (is_found) {
+      const Pattern pattern = pattern_of(rule);
+      if (find(body.text, pattern) == std::string_view::npos) continue;
+      patterns.insert(pattern);
+    } else if (std::find(asked.awaited.begin(), asked.awaited.end(), i) == asked.awaited.end()) {
+      continue;
+    }
+    if (sig::from_start(rule) && body.bytes != body.text.size()) continue;
+    if (sig::asks_when_whole(rule) && !body.is_whole && (!body.loses || sig::asks_for_end(rule))) continue;
+    if (!applies(rule, seen)) continue;
+    if (is_found && !is_asked(*rule.http, asked.request.parts, firing.work)) continue;
+    if (fires(rule, body, firing.work)) firing.rules.insert(i);
+  }
+  firing.too_many = firing.too_many || patterns.size() > sig::kMostPatterns;
+}
+
+bool Streams::fires(const sig::Signature& rule, const HttpBody& body, u64& work) const {
+  const sig::NameIs& wanted = *sig::body_of(rule);
+  const auto holds = [&](std::size_t bytes) {
+    return is_in(wanted.steps, bytes_of(std::string_view(body.text).substr(0, bytes)), work);
+  };
+  if (!sizes_match(wanted, body.bytes) || !holds(body.text.size())) return false;
+  if (sig::asks_when_whole(rule) || body.before == 0) return true;
+  // It is not there where its pattern is not.
+  const bool is_found =
+      sig::found_by(rule) != nullptr && &wanted == &rule.http->parts[rule.fast_pattern->buffer - 1];
+  if (is_found &&
+      find(std::string_view(body.text).substr(0, body.before), pattern_of(rule)) == std::string_view::npos)
+    return true;
+  return !holds(body.before);
 }
 
 bool Streams::fires(u32 rule, std::string_view text, std::size_t before, u64& work) const {

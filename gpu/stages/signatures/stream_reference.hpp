@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,15 @@ class Streams {
     bool upper_is_client = false, dropped = false, passed = false, reset = false;
     bool hello_is_read = false;  // or there is none
     HttpRequests requests;
+    // The request whose head was read last, as long as its body is asked for.
+    struct Asked {
+      HttpRequest request;
+      std::vector<u32> awaited;  // rules that match its head, and are found by no content of its body
+      std::shared_ptr<const std::vector<signatures::Signature>> rules;  // that its head was asked by
+      u32 work = 0;                                                     // and how much they could take
+      Action limit = Action::next;
+    };
+    std::optional<Asked> asked;
     std::array<Side, 2> sides;
     bool is_over() const { return reset || (sides[0].over && sides[1].over); }
   };
@@ -72,7 +82,12 @@ class Streams {
   // text: what the client has said; from: its first byte that is kept.
   void look_for_requests(Connection& connection, std::string_view text, u64 from, const SignaturePacket& seen,
                          Firing& firing) const;
-  void look_at(const HttpRequest& request, const SignaturePacket& seen, Firing& firing) const;
+  void look_at(Connection& connection, const HttpRequest& request, const SignaturePacket& seen,
+               Firing& firing) const;
+  void look_at(Connection& connection, const HttpBody& body, const SignaturePacket& seen,
+               Firing& firing) const;
+  bool fires(const signatures::Signature& rule, const HttpBody& body, u64& work) const;
+  u32 asked_parts() const;
   bool fires(u32 rule, std::string_view text, std::size_t before, u64& work) const;
   u64 kept_from(const Side& side) const;
 

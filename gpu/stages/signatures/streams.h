@@ -53,6 +53,7 @@ XG_FN u32 xg_stream_verdict(xg_batch b, xg_stream a, u32 record, XG_INOUT(xg_str
   xg_state f = xg_side_found(a);
   u32 state = a.s.v[record + XG_STREAM_STATE];
   if (k.over != 0u) {
+    if (a.http != 0u) a.s.v[xg_http_room(record, a.window) + XG_HTTP_BODY] = 0u;
     if (XG_VERDICT_ACTION(b.image.v[a.rules + XG_SIGNATURES_LIMIT]) == XG_DROP)
       a.s.v[record + XG_STREAM_STATE] = state | XG_STREAM_DROPPED;
     return XG_STREAM_LIMIT;
@@ -219,8 +220,7 @@ XG_FN bool xg_stream_is_over(xg_stream a, xg_stream other, u32 record) {
 XG_FN void xg_stream_begin(xg_stream a, xg_stream other, u32 record, u32 client) {
   a.s.v[record + XG_STREAM_STATE] = client;
   a.s.v[record + XG_STREAM_HELLO] = 0u;
-  a.s.v[record + XG_STREAM_HTTP] = XG_HTTP_IS_FIRST;
-  a.s.v[record + XG_STREAM_HTTP_AT] = a.s.v[record + XG_STREAM_HTTP_SEEN] = 0u;
+  if (a.http != 0u) xg_http_begin(a, record);
   xg_set_side(a, XG_SIDE_STATE, 0u);
   xg_set_side(other, XG_SIDE_STATE, 0u);
 }

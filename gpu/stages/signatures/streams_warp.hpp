@@ -25,7 +25,7 @@ __device__ __forceinline__ T of_first(const T& own) {
 // What it asks for.
 struct Asked {
   Op op;
-  u32 first, second, third;
+  u32 first, second, third, fourth;
 };
 
 __device__ inline u32 power_of(u32 base, u32 exponent) {
@@ -93,8 +93,8 @@ static __device__ __noinline__ bool do_together(const xg_batch& b, const Asked& 
     else if (what.op == Op::has)
       all = __all_sync(~0u, xg_side_has(b, a, c, what.first, what.second, what.third, lane, kAllLanes));
     else
-      xg_signatures_search_from(b, a.rules, what.first, c, what.third, what.second, c.end, xg_side_found(a),
-                                lane, kAllLanes);
+      xg_signatures_search_from(b, a.rules, what.first, c, what.third, what.second, c.end,
+                                xg_found_at(a, what.fourth), lane, kAllLanes);
   }
   __syncwarp();
   return true;
@@ -117,27 +117,27 @@ template <class Work>
 __device__ inline void with_help(const xg_batch& b, const Work& work) {
   if (threadIdx.x % kAllLanes == 0) work();
   bool all = true;
-  while (do_together(b, {Op::end, 0, 0, 0}, xg_stream{}, xg_payload_cursor{}, all)) {
+  while (do_together(b, {Op::end, 0, 0, 0, 0}, xg_stream{}, xg_payload_cursor{}, all)) {
   }
   __syncwarp();
 }
 
 }  // namespace xg_warp
 
-#define XG_SIDE_COPY(b, a, c, from, at, bytes)                                                           \
-  ((a).helped != 0u ? (void)xg_warp::together((b), {xg_warp::Op::copy, (from), (at), (bytes)}, (a), (c)) \
+#define XG_SIDE_COPY(b, a, c, from, at, bytes)                                                               \
+  ((a).helped != 0u ? (void)xg_warp::together((b), {xg_warp::Op::copy, (from), (at), (bytes), 0u}, (a), (c)) \
                     : xg_side_copy((b), (a), (c), (from), (at), (bytes), 0u, 1u))
-#define XG_SIDE_HAS(b, a, c, from, at, bytes)                                                     \
-  ((a).helped != 0u ? xg_warp::together((b), {xg_warp::Op::has, (from), (at), (bytes)}, (a), (c)) \
+#define XG_SIDE_HAS(b, a, c, from, at, bytes)                                                         \
+  ((a).helped != 0u ? xg_warp::together((b), {xg_warp::Op::has, (from), (at), (bytes), 0u}, (a), (c)) \
                     : xg_side_has((b), (a), (c), (from), (at), (bytes), 0u, 1u))
-#define XG_SIDE_ADD(b, a, from, to)                                                           \
-  ((a).helped != 0u ? (void)xg_warp::together((b), {xg_warp::Op::add, (from), (to), 0u}, (a)) \
+#define XG_SIDE_ADD(b, a, from, to)                                                               \
+  ((a).helped != 0u ? (void)xg_warp::together((b), {xg_warp::Op::add, (from), (to), 0u, 0u}, (a)) \
                     : xg_side_add((b), (a), (from), (to)))
-#define XG_SIDE_SLIDE(b, a, by, words)                                                           \
-  ((a).helped != 0u ? (void)xg_warp::together((b), {xg_warp::Op::slide, (by), (words), 0u}, (a)) \
+#define XG_SIDE_SLIDE(b, a, by, words)                                                               \
+  ((a).helped != 0u ? (void)xg_warp::together((b), {xg_warp::Op::slide, (by), (words), 0u, 0u}, (a)) \
                     : xg_side_slide((a), (by), (words)))
-#define XG_SIDE_SEARCH(b, a, windows, c, first, from)                                              \
-  ((a).helped != 0u                                                                                \
-       ? (void)xg_warp::together((b), {xg_warp::Op::search, (windows), (from), (first)}, (a), (c)) \
-       : xg_signatures_search_from((b), (a).rules, (windows), (c), (first), (from), (c).end,       \
-                                   xg_side_found(a), 0u, 1u))
+#define XG_SIDE_SEARCH(b, a, windows, c, first, from, found)                                                \
+  ((a).helped != 0u                                                                                         \
+       ? (void)xg_warp::together((b), {xg_warp::Op::search, (windows), (from), (first), (found)}, (a), (c)) \
+       : xg_signatures_search_from((b), (a).rules, (windows), (c), (first), (from), (c).end,                \
+                                   xg_found_at((a), (found)), 0u, 1u))

@@ -95,7 +95,7 @@ def asked_by(rule):
     options = re.findall(r'([\w.]+)(?::((?:"(?:[^"\\]|\\.)*"|[^;"\\]|\\.)*))?;', rule[rule.index("(") + 1:])
     of = {"http.uri": "uri", "http.uri.raw": "uri", "http.method": "method", "http.host": "host",
           "http.user_agent": "User-Agent", "http.cookie": "Cookie", "http.referer": "Referer", "http.header": "header",
-          "http.request_line": "line", "http.content_type": "Content-Type", "http.accept": "Accept"}
+          "http.request_line": "line", "http.request_body": "body", "http.content_type": "Content-Type", "http.accept": "Accept"}
     found, buffer, any_of = {}, None, False
     for name, value in options:
         if name in of or name.startswith(("http.", "file.", "file_")) or name == "pkt_data":
@@ -109,7 +109,8 @@ def asked_by(rule):
     uri = uri.replace(b" ", b"%20")
     if not uri.startswith(b"/") and "uri" in found:
         uri = uri if b"/" in uri[:1] else b"/" + uri
-    line = b"".join(found.get("line", [])) or b"".join(found.get("method", [b"GET"])) + b" " + (uri or b"/") + b" HTTP/1.1"
+    body = b"".join(found.get("body", []))
+    line = b"".join(found.get("line", [])) or b"".join(found.get("method", [b"POST" if body else b"GET"])) + b" " + (uri or b"/") + b" HTTP/1.1"
     if not line.rstrip().endswith((b"HTTP/1.1", b"HTTP/1.0")):
         line += b" HTTP/1.1"
     headers = [b"Host: " + (b"".join(found.get("host", [])).lower() or b"www.example.com")]
@@ -119,7 +120,9 @@ def asked_by(rule):
     more = b"".join(found.get("header", []))
     if more:
         headers.append(more.strip(b"\r\n"))
-    return head(line, *headers)
+    if body:
+        headers.append(b"Content-Length: %d" % len(body))
+    return head(line, *headers) + body
 
 
 def real(make, rules):

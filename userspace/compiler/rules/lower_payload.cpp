@@ -491,6 +491,7 @@ std::optional<sig::HttpPart> http_part_of(std::string_view buffer) {
       {"http_content_len", Part::content_length},
       {"http_header", Part::header},
       {"http_header_names", Part::header_names},
+      {"http_client_body", Part::request_body},
   };
   for (const auto& [name, part] : kParts)
     if (name == buffer) return part;
