@@ -2,12 +2,16 @@
 //
 // Rules on the bodies of requests by HTTP, on every device: what of a body a rule sees, and with which packet
 // it fires.
+#include <cstring>
+
 #include "tests/stages/requests_by_hand.hpp"
 
 namespace xdpgpu::tests {
 namespace {
 
 using namespace by_hand;
+
+constexpr u32 kNextGeneration = kGeneration + 1;
 
 class Bodies : public StreamsByHand {
  protected:
@@ -29,6 +33,34 @@ class Bodies : public StreamsByHand {
     std::vector<std::size_t> cuts;
     for (std::size_t cut = bytes; cut < text.size(); cut += bytes) cuts.push_back(cut);
     return send(wire, port, text, cuts);
+  }
+  // Sends it all through; from packet `from` on by the rules that come then.
+  void decide_both(Wire& wire, u32 from, const SignaturesSettings& before, const SignaturesSettings& after) {
+    const std::vector<PipelineSettings> first{{"streams", {before}}}, second{{"streams", {after}}};
+    const Traffic& traffic = wire.traffic();
+    const auto& all = traffic.descriptors;
+    for (std::size_t i = from; i < all.size(); i++)
+      std::memcpy(
+          traffic.region.base() + all[i].offset - XG_METADATA_SIZE + offsetof(xg_metadata, generation),
+          &kNextGeneration, sizeof(kNextGeneration));
+    const std::vector<xg_descriptor> early(all.begin(), all.begin() + from),
+        late(all.begin() + from, all.end());
+    gpu::reference::Judge reference(first);
+    Answers should = answers_of(reference, traffic.region.bytes(), early, kGeneration);
+    reference.change(second);
+    append(should, answers_of(reference, traffic.region.bytes(), late, kNextGeneration));
+    XDPGPU_OPEN_OR_SKIP(GetParam(), traffic.region.base(), traffic.region.size());
+    auto queue = device->open_queue(GetParam().queue(64, 3));
+    ASSERT_TRUE(queue) << queue.error();
+    const auto one = gpu::Pipelines::compile(first), other = gpu::Pipelines::compile(second);
+    ASSERT_TRUE(one && other);
+    ASSERT_TRUE(device->load(kGeneration, *one));
+    answers_ = judge(**queue, early, 64, kGeneration);
+    ASSERT_TRUE(device->load(kNextGeneration, *other));
+    device->unload(kGeneration);
+    append(answers_, judge(**queue, late, 64, kNextGeneration));
+    device->unload(kNextGeneration);
+    expect_equal(answers_, should, all);
   }
   // Which of the packets a rule fires with.
   std::vector<std::size_t> firing(const std::vector<u32>& packets, u32 rule) const {
@@ -223,6 +255,32 @@ TEST_P(Bodies, ARuleThatDropsDropsTheConnection) {
   if (answers_.empty()) return;
   const std::size_t with = (plain("x=evil&y=1").find("evil") + 3) / 8;
   for (std::size_t i = 0; i < packets.size(); i++) EXPECT_EQ(dropped(packets[i]), i >= with) << i;
+}
+
+// Other rules do not go on with what those before them have found; the same ones do, wherever they stand.
+TEST_P(Bodies, GoOnByTheRulesThatTheirHeadsWereAskedBy) {
+  const auto evil = asks({in(HttpPart::uri, {content("/")}), in(kBody, {content("evil")})});
+  const auto by_body = asks({in(kBody, {content("evil")})});
+  const auto other =
+      asks({in(HttpPart::uri, {content("/")}), in(kBody, {content("good")})}, sig::Action::drop);
+  for (const bool are_others : {false, true}) {
+    Wire wire(64);
+    wire.open();
+    const std::string text = plain("an evil one") + chunked("evil", 2);
+    const std::size_t cut = text.find("evil") + 2, end = text.find("POST", 4);
+    wire.send(Wire::client, 0, text.substr(0, cut));
+    const u32 rest = wire.send(Wire::client, static_cast<u32>(cut), text.substr(cut, end - cut));
+    const u32 next = wire.send(Wire::client, static_cast<u32>(end), text.substr(end));
+    const auto before = of({evil, by_body});
+    auto after = are_others ? of({other, evil, by_body}) : before;
+    // What else is changed is no matter.
+    after.inspect.depth = 1u << 19;
+    decide_both(wire, rest, before, after);
+    if (answers_.empty()) return;
+    EXPECT_EQ(fired(rest), are_others ? Fired{} : (Fired{0, 1}));
+    EXPECT_EQ(fired(next), are_others ? (Fired{1, 2}) : (Fired{0, 1}));
+    EXPECT_FALSE(dropped(rest));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Bodies, testing::ValuesIn(all_targets()),
