@@ -15,7 +15,7 @@ using testing::Not;
 
 constexpr const char* kRules =
     "alert udp any any -> any 53 (msg:\"whole\"; content:\"abc\"; sid:1;)\n"
-    "alert http any any -> any any (msg:\"web\"; flow:established; http.request_body; content:\"/a\"; "
+    "alert http any any -> any any (msg:\"web\"; flow:established; http.start; content:\"/a\"; "
     "sid:2;)\n"
     "pass udp any any -> any any (msg:\"often\"; content:\"abc\"; threshold:type both, track by_src, count "
     "268435456, seconds 60; sid:3;)\n"
@@ -45,7 +45,7 @@ TEST_F(CliRules, ThatAreDecidedAreCountedAndTheOthersByKeyword) {
       "\"on_unsupported\" of the stage can send them to another system; those of 1 are told by an "
       "application's "
       "protocol alone and stay\n"
-      "Not yet, by what rules ask for: http (1), http.request_body (1), threshold (1)\n");
+      "Not yet, by what rules ask for: http (1), http.start (1), threshold (1)\n");
   const auto json = Json::parse(run({"rules", "check", rules, "-o", "json"}).out);
   EXPECT_EQ(json.at("enabled"), 4);
   EXPECT_EQ(json.at("decided"), 2);
@@ -191,14 +191,14 @@ TEST_F(CliRules, OneByOneSayWhy) {
   EXPECT_THAT(text.out,
               HasSubstr("stream; looks at payload; found by \"abc\" in payload; decided in streams, cost "));
   EXPECT_THAT(text.out,
-              HasSubstr("; not yet: http (it is about what an application says), http.request_body ("));
+              HasSubstr("; not yet: http (it is about what an application says), http.start ("));
   const auto json = Json::parse(run({"rules", "check", "--verbose", rules, "-o", "json"}).out).at("rules");
   EXPECT_EQ(json.at(0).at("decided"), true);
   EXPECT_TRUE(json.at(0).at("not_yet").empty());
   EXPECT_NEAR(json.at(0).at("cost").get<double>(), 998.0 / (256 * 256 * 256), 1e-9);
   EXPECT_FALSE(json.at(1).contains("cost"));
   EXPECT_EQ(json.at(1).at("decided"), false);
-  EXPECT_EQ(json.at(1).at("not_yet").at(1).at("keyword"), "http.request_body");
+  EXPECT_EQ(json.at(1).at("not_yet").at(1).at("keyword"), "http.start");
   EXPECT_EQ(json.at(2).at("not_yet").at(0),
             (Json{{"keyword", "threshold"}, {"why", "it counts further than 268435455"}}));
 }

@@ -109,8 +109,8 @@ TEST(Diversion, WhatIsSaidOfIt) {
   const auto notes =
       notes_of(good("alert tcp any any -> any 445 (content:\"a\"; sid:1;)\n"
                     "alert tcp 10.0.0.0/8 any -> any any (content:\"a\"; sid:2;)\n"
-                    "alert http any any -> any any (http.request_body; content:\"a\"; sid:3;)\n"
-                    "alert http any any -> any !443 (http.request_body; content:\"a\"; sid:4;)\n"
+                    "alert http any any -> any any (http.start; content:\"a\"; sid:3;)\n"
+                    "alert http any any -> any !443 (http.start; content:\"a\"; sid:4;)\n"
                     "alert udp any any -> any 53 (content:\"a\"; sid:5;)\n"));
   EXPECT_THAT(notes,
               Contains(AllOf(HasSubstr("2 of 5 rules are not decided, nor are their flows sent to ips0"),

@@ -121,7 +121,7 @@ TEST(RuleFiles, ThatAreNamedTwiceAreReadOnce) {
 TEST(RuleFiles, SayWhatOfThemIsNotDecided) {
   const auto policy = read(R"("rules": ["a.rules"])",
                            {{"a.rules",
-                             "alert http any any -> any any (http.request_body; content:\"a\"; sid:1;)\n"
+                             "alert http any any -> any any (http.start; content:\"a\"; sid:1;)\n"
                              "alert http any any -> any any (http.stat_code; content:\"a\"; sid:2;)\n"
                              "pass tcp any any -> any any (content:\"a\"; sid:3;)\n"
                              "alert udp any any -> any any (content:\"a\"; sid:4;)\n"}});
