@@ -106,9 +106,8 @@ TEST_P(DivertedOnTheWire, WhatIsAppliedHolds) {
 }
 
 TEST_P(DivertedOnTheWire, TheCommandsSaySo) {
-  write_policy(
-      std::string(kRules) + "alert http any any -> any any (http.start; content:\"a\"; sid:3;)\n",
-      "ips0");
+  write_policy(std::string(kRules) + "alert http any any -> any any (http.start; content:\"a\"; sid:3;)\n",
+               "ips0");
   const Outcome text = product(*host_, {"rules", "check", "--policy", path("policy.json"), "-v"});
   ASSERT_EQ(text.status, 0) << text.err;
   EXPECT_NE(text.out.find(

@@ -190,8 +190,7 @@ TEST_F(CliRules, OneByOneSayWhy) {
           "whole; looks at payload; found by \"abc\" in payload; decided by packets alone, cost 5.9e-05\n"));
   EXPECT_THAT(text.out,
               HasSubstr("stream; looks at payload; found by \"abc\" in payload; decided in streams, cost "));
-  EXPECT_THAT(text.out,
-              HasSubstr("; not yet: http (it is about what an application says), http.start ("));
+  EXPECT_THAT(text.out, HasSubstr("; not yet: http (it is about what an application says), http.start ("));
   const auto json = Json::parse(run({"rules", "check", "--verbose", rules, "-o", "json"}).out).at("rules");
   EXPECT_EQ(json.at(0).at("decided"), true);
   EXPECT_TRUE(json.at(0).at("not_yet").empty());
