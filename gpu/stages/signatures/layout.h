@@ -86,9 +86,7 @@
 #define XG_SIGNATURE_FROM_START 128u /* of a stream: while its text begins at byte 0 */
 #define XG_SIGNATURE_ACTION(flags) (((flags) >> 8) & 3u)
 #define XG_SIGNATURE_NEGATES 0x400u /* it has negated contents or expressions */
-/* It asks of a request's body; and once that is whole; and by its size or end. FROM_START is of the body,
- * then.
- */
+/* It asks of a request's body, whose FROM_START then is; once that is whole; and by its size or end. */
 #define XG_SIGNATURE_BODY 0x800u
 #define XG_SIGNATURE_WHEN_WHOLE 0x1000u
 #define XG_SIGNATURE_AT_END 0x2000u
@@ -352,7 +350,8 @@
 #define XG_HTTP_LOOKED 8u
 #define XG_HTTP_KEPT 9u     /* of one in chunks: how many are kept of T(e)'s first block, and of the others */
 #define XG_HTTP_VERSION 11u /* XG_STREAMS_VERSION of those that its head was asked by */
-#define XG_HTTP_SEARCHED 12u /* so many bytes of B(e) have been looked at for patterns */
+#define XG_HTTP_SEARCHED \
+  12u /* so many bytes of B(e) have been looked at for patterns; 0: FOUND is anything */
 /* The rules that match the head and are still to be asked of the body: how many, and their numbers. */
 #define XG_HTTP_AWAITED 13u
 #define XG_HTTP_MOST_AWAITED 32u /* signatures::kMostAwaited */

@@ -61,7 +61,6 @@ struct xg_stream_looked_at {
   u32 size;        /* of all that has come of a body */
   u32 part;        /* of a head, whose patterns are there; XG_HTTP_REQUEST_BODY: none */
   u32 rest;        /* -> the rules that no pattern finds, and how many; 0: they are not asked */
-  u32 awaited;     /* 1: the rules that have matched a body's head are asked */
   u32 has_pattern; /* 1: patterns are looked for */
   u32 asked;       /* XG_SIGNATURE_WHEN_WHOLE and XG_SIGNATURE_AT_END, as far as such rules are asked of it */
 };
@@ -269,7 +268,6 @@ XG_FN void xg_stream_body(xg_batch b, xg_stream a, u32 record, XG_INOUT(xg_strea
   u32 looked = a.s.v[room + XG_HTTP_LOOKED];
   l.before = looked > front ? looked - front : 0u;
   a.s.v[room + XG_HTTP_LOOKED] = l.size;
-  l.awaited = 1u;
   l.has_pattern = (b.image.v[a.body + XG_STREAMS_HTTP_SEARCHED] >> XG_HTTP_REQUEST_BODY) & 1u;
   u32 says = a.s.v[room + XG_HTTP_BODY];
   bool in_first = (says & XG_HTTP_BODY_IS_CUT) != 0u ? a.s.v[room + XG_HTTP_KEPT] != 0u : l.begin < a.window;
@@ -282,7 +280,7 @@ XG_FN void xg_stream_body(xg_batch b, xg_stream a, u32 record, XG_INOUT(xg_strea
  * patterns are looked for in, those rules that none finds, and its body. False: nothing more. */
 XG_FN bool xg_stream_next_look(xg_batch b, xg_stream a, XG_INOUT(xg_stream_packet) k,
                                XG_INOUT(xg_stream_looked_at) l) {
-  l.rest = l.awaited = 0u;
+  l.rest = 0u;
   l.has_pattern = 1u;
   if (l.what == XG_LOOKS_AT_TEXT) {
     l.what = XG_LOOKS_AT_NAME;
@@ -335,22 +333,26 @@ XG_SELDOM void xg_stream_look(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg
   l.words = a.side + XG_SIDE_BYTES;
   l.before = before;
   l.bytes = l.text = bytes;
-  l.begin = l.size = l.part = l.rest = l.awaited = l.asked = 0u;
-  l.has_pattern = 1u;
+  l.begin = l.size = l.part = l.rest = l.asked = 0u;
+  u32 longest = b.image.v[a.body + XG_STREAMS_LONGEST];
+  l.has_pattern = longest != 0u ? 1u : 0u;
   do {
     bool is_text = l.what == XG_LOOKS_AT_TEXT;
     bool is_body = l.what == XG_LOOKS_AT_BODY;
-    bool forgets = !is_text && !is_body;
+    bool keeps = is_text || a.http != 0u; /* the text's own stays known */
     u32 found = !is_text && a.http != 0u ? room + XG_HTTP_FOUND : a.side + XG_SIDE_FOUND;
     xg_state f = xg_found_at(a, found);
-    u32 longest = b.image.v[a.body + (is_body ? XG_STREAMS_BODY_LONGEST : XG_STREAMS_LONGEST)];
-    u32 searched = is_body ? a.s.v[room + XG_HTTP_SEARCHED] : xg_side(a, XG_SIDE_SEARCHED);
+    u32 searched = 0u;
+    if (is_text) searched = xg_side(a, XG_SIDE_SEARCHED);
+    if (is_body) {
+      searched = a.s.v[room + XG_HTTP_SEARCHED];
+      longest = b.image.v[a.body + XG_STREAMS_BODY_LONGEST];
+    }
+    if (!is_text && searched == 0u) xg_found_forget(f);
     u32 windows = a.body + XG_STREAMS_WINDOWS;
     xg_stream_part text;
     text.c = xg_words_text(a.s, l.words, l.begin + l.bytes);
     text.begin = l.begin;
-    if (forgets && a.http == 0u) xg_stream_forget(b, a);
-    if (forgets && a.http != 0u) xg_found_forget(f);
     if (l.what == XG_LOOKS_AT_NAME) windows = a.body + XG_STREAMS_NAME_WINDOWS;
     if (is_body || l.what == XG_LOOKS_AT_HEAD) {
       u32 part = is_body ? XG_HTTP_REQUEST_BODY : l.part;
@@ -360,20 +362,21 @@ XG_SELDOM void xg_stream_look(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg
         if (part == XG_HTTP_HOST) text.begin -= 1u;
       }
     }
-    u32 from = text.begin + (searched < longest || forgets ? 0u : searched + 1u - longest);
+    u32 from = text.begin + (searched == 0u || searched < longest ? 0u : searched + 1u - longest);
     if (l.has_pattern != 0u) XG_SIDE_SEARCH(b, a, windows, text.c, text.begin, from, found);
     if (is_text) xg_set_side(a, XG_SIDE_SEARCHED, bytes);
     if (is_body) a.s.v[room + XG_HTTP_SEARCHED] = l.bytes;
     if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) k.over = 1u;
-    for (u32 place = 0u; place <= XG_SIGNATURES_SEEN && k.over == 0u; place++) {
+    /* Where no pattern is, none of the places is read. */
+    u32 first = f.v[XG_SIGNATURES_FOUND_PATTERNS] != 0u ? 0u : XG_SIGNATURES_SEEN;
+    for (u32 place = first; place <= XG_SIGNATURES_SEEN && k.over == 0u; place++) {
       u32 seen = 0u;
       for (; place < XG_SIGNATURES_SEEN && seen == 0u; place++) seen = f.v[XG_SIGNATURES_FOUND_SEEN + place];
       if (seen != 0u) place -= 1u;
       /* Those that no pattern finds. */
-      if (seen != 0u || l.rest != 0u || l.awaited != 0u) xg_stream_try(b, a, k, l, seen);
+      if (seen != 0u || l.rest != 0u || is_body) xg_stream_try(b, a, k, l, seen);
     }
-    if (forgets && a.http == 0u) xg_stream_forget(b, a);
-    if (forgets && a.http != 0u) xg_found_forget(f);
+    if (!keeps) xg_stream_forget(b, a);
   } while (xg_stream_next_look(b, a, k, l));
 }
 

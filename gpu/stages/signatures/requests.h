@@ -132,7 +132,6 @@ XG_FN void xg_http_slide(xg_stream a, u32 record) {
   u32 says = a.s.v[room + XG_HTTP_BODY];
   if ((says & XG_HTTP_BODY_IS_ASKED) == 0u) return;
   a.s.v[room + XG_HTTP_SEARCHED] = 0u;
-  xg_found_forget(xg_found_at(a, room + XG_HTTP_FOUND));
   if ((says & XG_HTTP_BODY_IS_CUT) == 0u) return;
   u32 data = room + XG_HTTP_DATA(a.window);
   u32 kept = a.s.v[room + XG_HTTP_KEPT + 1u];

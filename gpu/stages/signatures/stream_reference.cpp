@@ -50,6 +50,10 @@ Pattern pattern_of(const sig::Signature& rule) {
   const sig::Content& content = *sig::found_by(rule);
   return {content.bytes.substr(rule.fast_pattern->first, rule.fast_pattern->length), content.nocase};
 }
+bool is_found_by_body(const sig::Signature& rule) {
+  return sig::found_by(rule) != nullptr &&
+         sig::body_of(rule) == &rule.http->parts[rule.fast_pattern->buffer - 1];
+}
 // Where it stands first.
 std::size_t find(std::string_view text, const Pattern& pattern) {
   const auto at = std::search(text.begin(), text.end(), pattern.bytes.begin(), pattern.bytes.end(),
@@ -426,10 +430,8 @@ void Streams::look_at(Connection& connection, const HttpBody& body, const Signat
   std::set<Pattern> patterns;
   for (u32 i = 0; i < rules.size(); i++) {
     const sig::Signature& rule = rules[i];
-    const sig::NameIs* const wanted = sig::body_of(rule);
-    if (wanted == nullptr) continue;
-    const bool is_found =
-        sig::found_by(rule) != nullptr && wanted == &rule.http->parts[rule.fast_pattern->buffer - 1];
+    if (sig::body_of(rule) == nullptr) continue;
+    const bool is_found = is_found_by_body(rule);
     if (is_found) {
       const Pattern pattern = pattern_of(rule);
       if (find(body.text, pattern) == std::string_view::npos) continue;
@@ -454,9 +456,7 @@ bool Streams::fires(const sig::Signature& rule, const HttpBody& body, u64& work)
   if (!sizes_match(wanted, body.bytes) || !holds(body.text.size())) return false;
   if (sig::asks_when_whole(rule) || body.before == 0) return true;
   // It is not there where its pattern is not.
-  const bool is_found =
-      sig::found_by(rule) != nullptr && &wanted == &rule.http->parts[rule.fast_pattern->buffer - 1];
-  if (is_found &&
+  if (is_found_by_body(rule) &&
       find(std::string_view(body.text).substr(0, body.before), pattern_of(rule)) == std::string_view::npos)
     return true;
   return !holds(body.before);
