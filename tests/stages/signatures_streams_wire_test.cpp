@@ -321,6 +321,45 @@ TEST_P(StreamSignaturesOnTheWire, RequestsAreReadPartByPart) {
   expect_conserved(attached_->pins());
 }
 
+// What a request's body says, in chunks and over segments, with what its head does.
+TEST_P(StreamSignaturesOnTheWire, BodiesOfRequestsAreReadAsTheyCome) {
+  write_policy(
+      "drop http any any -> any any (flow:to_server; http.uri; content:\"/login\"; http.request_body; "
+      "content:\"cmd=evil\"; sid:1;)\n"
+      "drop http any any -> any any (http.request_body; content:\"secret\"; endswith; sid:2;)\n",
+      R"(, "streams": 64)");
+  attach_by_file();
+  using Said = std::vector<std::pair<std::string, const char*>>;
+  const auto talk = [&](std::uint16_t port, const Said& said) {
+    const Client client(*this, port);
+    EXPECT_EQ(client.begins(), "pass");
+    std::uint32_t at = 0;
+    for (const auto& [text, fate] : said) {
+      EXPECT_EQ(client.says(at, text), fate) << port << ": " << text;
+      at += static_cast<std::uint32_t>(text.size());
+    }
+  };
+  const std::string chunked = "POST /login HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  talk(30001, {{chunked, "pass"},
+               {"5\r\nx&cmd\r\n2;a=b\r\n=e", "pass"},
+               {"\r\n3\r\nvi", "pass"},
+               {"l", "drop"},
+               {"\r\n0\r\n\r\n", "drop"}});
+  talk(30002, {{"POST /login HTTP/1.1\r\nContent-Length: 8\r\n\r\ncmd=e", "pass"}, {"vil", "drop"}});
+  // Another URI; another body; what stands behind the body; and no body.
+  talk(30003, {{"POST /other HTTP/1.1\r\nContent-Length: 8\r\n\r\n", "pass"}, {"cmd=evil", "pass"}});
+  talk(30004, {{"POST /login HTTP/1.1\r\nContent-Length: 8\r\n\r\n", "pass"},
+               {"cmd=good", "pass"},
+               {"cmd=evil\r\n", "pass"}});
+  talk(30005, {{"GET /login?cmd=evil HTTP/1.1\r\nA: cmd=evil\r\n\r\n", "pass"}});
+  // What it ends with is known with its last byte.
+  talk(30006, {{"PUT / HTTP/1.1\r\nContent-Length: 7\r\n\r\nsecret", "pass"}, {"s", "pass"}});
+  talk(30007, {{"PUT / HTTP/1.1\r\nContent-Length: 7\r\n\r\n-secre", "pass"}, {"t", "drop"}});
+  ASSERT_TRUE(has_drops(4));
+  EXPECT_EQ(drops(), (Drops{"rule 1:1", "dropped", "rule 1:1", "rule 1:2"}));
+  expect_conserved(attached_->pins());
+}
+
 // Whose memory it would take can leave it out; then the rule is named.
 TEST_P(StreamSignaturesOnTheWire, WithoutHttpTheRuleIsNamedAndDropsNothing) {
   write_policy("drop http any any -> any any (http.uri; content:\"evil\"; sid:1;)\n",
