@@ -134,10 +134,14 @@ control::Result<kernel::Fd> take_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int one : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH}) sigaddset(&signals, one);
-  if (pthread_sigmask(SIG_BLOCK, &signals, nullptr) != 0)
-    return control::Error(std::string("cannot take signals"));
+  const auto cannot = [](int error) {
+    return control::Error(
+        fmt::format("cannot take the signals that end it: {}; \"xdpgpu top --plain\" takes none",
+                    std::generic_category().message(error)));
+  };
+  if (const int error = pthread_sigmask(SIG_BLOCK, &signals, nullptr); error != 0) return cannot(error);
   kernel::Fd fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (fd.get() < 0) return control::Error(std::string("cannot take signals"));
+  if (fd.get() < 0) return cannot(errno);
   return fd;
 }
 
@@ -201,21 +205,6 @@ int run_live(Screen::Settings settings, report::Looker looker) {
 
 // ---- without one -------------------------------------------------------------------------------------
 
-struct RatesReport {
-  std::optional<double> seconds, in, pass, drop, tx, redirect, error, program, inspected;
-  static void fields(auto& self, auto& field) {
-    field("seconds", self.seconds);
-    field("in", self.in);
-    field("pass", self.pass);
-    field("drop", self.drop);
-    field("tx", self.tx);
-    field("redirect", self.redirect);
-    field("error", self.error);
-    field("program", self.program);
-    field("inspected", self.inspected);
-  }
-};
-
 void print_table(const Arguments& arguments, Format format, const Look* before, const Look& now) {
   const report::Rates rates = report::rates_of(before, now);
   const auto warnings = report::warnings_of(now);
@@ -225,14 +214,12 @@ void print_table(const Arguments& arguments, Format format, const Look* before, 
   const std::size_t rows = arguments.rows.value_or(kRows);
   const auto name = report::kViews[static_cast<std::size_t>(arguments.view)];
   if (format == Format::json) {
-    const Json all{
-        {"view", name},
-        {"rates", control::as_json(RatesReport{rates.seconds, rates.in, rates.pass, rates.drop, rates.tx,
-                                               rates.redirect, rates.error, rates.program, rates.inspected})},
-        {"warnings", warnings},
-        {"note", table.note},
-        {"rows", report::json_of(table, rows)},
-        {"rows_left_out", table.rows.size() - std::min(rows, table.rows.size())}};
+    const Json all{{"view", name},
+                   {"rates", control::as_json(rates)},
+                   {"warnings", warnings},
+                   {"note", table.note},
+                   {"rows", report::json_of(table, rows)},
+                   {"rows_left_out", table.rows.size() - std::min(rows, table.rows.size())}};
     print(all.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");
   } else {
     const auto text = [](std::optional<double> rate) { return rate ? report::short_text(*rate) : "-"; };

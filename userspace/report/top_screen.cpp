@@ -112,7 +112,7 @@ Screen::Screen(Settings settings)
       filter_(std::move(settings.filter)),
       host_(std::move(settings.host)),
       interval_(settings.interval) {
-  if (const auto column = column_of(table(), settings.sort)) sorting().chosen = Order{*column};
+  if (const auto column = column_of(table(), settings.sort)) chosen() = Order{*column};
 }
 
 void Screen::take(Look look) {
@@ -123,7 +123,7 @@ void Screen::take(Look look) {
 
 Table Screen::table() const { return table_of(view_, before_ ? &*before_ : nullptr, now_ ? *now_ : Look{}); }
 
-Order Screen::order_of(const Table& table) { return sorting().chosen.value_or(Order{table.sorted_by}); }
+Order Screen::order_of(const Table& table) { return chosen().value_or(Order{table.sorted_by}); }
 
 Screen::Effect Screen::show(View view) {
   if (view == view_) return Effect::none;
@@ -165,7 +165,7 @@ bool Screen::sort(Key key) {
     const std::size_t places = count + (shown.sorted_by >= count);
     order = {(std::min(order.column, places - 1) + (on ? 1 : places - 1)) % places};
   }
-  sorting().chosen = order;
+  chosen() = order;
   first_ = 0;
   return true;
 }

@@ -77,10 +77,8 @@ class Screen {
   std::chrono::seconds interval() const noexcept { return interval_; }
 
  private:
-  struct Sorting {
-    std::optional<Order> chosen;
-  };
-  Sorting& sorting() { return sortings_[static_cast<std::size_t>(view_)]; }
+  // What somebody chose for the view; nothing: as it has it.
+  std::optional<Order>& chosen() { return chosen_[static_cast<std::size_t>(view_)]; }
   Table table() const;
   Order order_of(const Table& table);
   Effect show(View view);
@@ -96,7 +94,7 @@ class Screen {
   View view_;
   std::string filter_, host_;
   std::chrono::seconds interval_;
-  std::array<Sorting, kViews.size()> sortings_{};
+  std::array<std::optional<Order>, kViews.size()> chosen_{};
   std::optional<Look> before_, now_;
   bool paused_ = false, typing_ = false, help_ = false;
   std::size_t first_ = 0, page_ = 1;  // row that is shown first, rows that there is room for

@@ -41,6 +41,17 @@ struct Look {
 struct Rates {
   std::optional<double> seconds{};  // between the looks; of several attaches the longest
   std::optional<double> in{}, pass{}, drop{}, tx{}, redirect{}, error{}, program{}, inspected{};
+  static void fields(auto& self, auto& field) {
+    field("seconds", self.seconds);
+    field("in", self.in);
+    field("pass", self.pass);
+    field("drop", self.drop);
+    field("tx", self.tx);
+    field("redirect", self.redirect);
+    field("error", self.error);
+    field("program", self.program);
+    field("inspected", self.inspected);
+  }
 };
 Rates rates_of(const Look* before, const Look& now);
 
