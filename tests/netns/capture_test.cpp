@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 
@@ -17,10 +16,8 @@ namespace {
 // The source tree's captures; where a bundle runs, its own.
 std::vector<std::string> captures() {
   std::vector<std::string> paths;
-  const char* directory = std::getenv("XDPGPU_TEST_CAPTURES");
-  if (directory == nullptr) directory = XDPGPU_SOURCE_DIR "/tests/data/pcap";
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error))
+  for (const auto& entry : std::filesystem::directory_iterator(source_tree() / "tests/data/pcap", error))
     if (entry.path().extension() == ".pcap") paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   return paths;

@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -149,9 +148,7 @@ TEST_F(Options, EachIsTakenByItsCommand) {
   netns_ = std::to_string(stays.pid());
   help_ = named();
   const TemporaryFile first(kFirst), second(kSecond);
-  const char* captures = std::getenv("XDPGPU_TEST_CAPTURES");
-  const std::string capture =
-      fmt::format("{}/vlan.pcap", captures != nullptr ? captures : XDPGPU_SOURCE_DIR "/tests/data/pcap");
+  const std::string capture = source_tree() / "tests/data/pcap/vlan.pcap";
 
   // Of the host, and of what is not attached.
   const Outcome version = product(*host_, {"--version"});

@@ -83,6 +83,11 @@ std::string device_under_test() {
   return device != nullptr && *device != '\0' ? device : "cpu";
 }
 
+std::filesystem::path source_tree() {
+  const char* const captures = std::getenv("XDPGPU_TEST_CAPTURES");
+  return captures != nullptr ? std::filesystem::path(captures) / "../../.." : XDPGPU_SOURCE_DIR;
+}
+
 // ---- pins ------------------------------------------------------------------------------------------
 
 std::string Pins::directory(const Namespace& ns, const std::string& ifname) {

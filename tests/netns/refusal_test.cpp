@@ -169,7 +169,7 @@ TEST_F(Refused, SettingsThatCannotBeHadTogether) {
       {R"("compute": {"batch": 16384})", {"/compute/batch", "too small", "compute.batch"}},
       {R"("io": {"mode": "generic", "busy_poll": true})", {"/io/busy_poll", "generic", "\"auto\""}},
   };
-  const std::string capture = std::string(XDPGPU_SOURCE_DIR) + "/tests/data/pcap/vlan.pcap";
+  const std::string capture = source_tree() / "tests/data/pcap/vlan.pcap";
   for (const Case& one : cases) {
     SCOPED_TRACE(one.members);
     const TemporaryFile policy("{\"version\": 1, " + one.members + "}");

@@ -10,7 +10,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -21,15 +20,9 @@
 namespace xdpgpu::lab {
 namespace {
 
-// The source tree; where a bundle runs, its own root, which has the same files at the same places.
-std::filesystem::path tree() {
-  const char* captures = std::getenv("XDPGPU_TEST_CAPTURES");
-  return captures != nullptr ? std::filesystem::path(captures) / "../../.." : XDPGPU_SOURCE_DIR;
-}
-
 const Json& schema() {
   static const Json read = [] {
-    const auto path = tree() / "config/policy.schema.json";
+    const auto path = source_tree() / "config/policy.schema.json";
     std::ifstream file(path);
     if (!file) throw Error("cannot read " + path.string());
     return Json::parse(file);
@@ -122,7 +115,7 @@ class Settings : public OnOneWire, public testing::WithParamInterface<SettingsCa
   void expect_accepted(const std::string& file) {
     const Outcome check = product(*host_, {"policy", "check", file});
     EXPECT_EQ(check.status, 0) << check.err;
-    const std::string capture = tree() / "tests/data/pcap/vlan.pcap";
+    const std::string capture = source_tree() / "tests/data/pcap/vlan.pcap";
     const Outcome replay =
         product(*host_, {"replay", capture, "--policy", file, "--device", device_under_test(), "-o", "json"});
     EXPECT_EQ(replay.status, 0) << replay.err;

@@ -126,9 +126,8 @@ TEST_P(DivertedOnTheWire, TheCommandsSaySo) {
   EXPECT_EQ(report.at("sent_to"), "");
   for (const Json& rule : report.at("rules")) EXPECT_EQ(rule.at("told_by_header"), rule.at("sid") == 2);
   // Packets of a capture, too.
-  const Outcome replay =
-      product(*host_, {"replay", std::string(XDPGPU_SOURCE_DIR) + "/tests/data/pcap/vlan.pcap", "--policy",
-                       path("policy.json"), "--device", device_under_test()});
+  const Outcome replay = product(*host_, {"replay", source_tree() / "tests/data/pcap/vlan.pcap", "--policy",
+                                          path("policy.json"), "--device", device_under_test()});
   EXPECT_EQ(replay.status, 0) << replay.err;
 }
 
