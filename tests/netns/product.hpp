@@ -26,8 +26,8 @@ using Json = nlohmann::json;
 std::string product_path();
 // $XDPGPU_DEVICE, else "cpu".
 std::string device_under_test();
-// The source tree; where a bundle runs ($XDPGPU_TEST_CAPTURES), its own root, which has some of the same files
-// at the same places.
+// The source tree; where a bundle runs ($XDPGPU_TEST_CAPTURES), its own root, which has some of the same
+// files at the same places.
 std::filesystem::path source_tree();
 
 // A port's pinned maps. Descriptors are opened at construction and stay good after detach, so that the
