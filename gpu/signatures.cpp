@@ -187,7 +187,9 @@ bool has_negated(const std::vector<Step>& steps) {
     return std::visit([](const auto& one) { return is_negated(one); }, step);
   });
 }
-bool is_of_body(const NameIs& name) { return name.part == HttpPart::request_body; }
+bool is_of_body(const NameIs& name) {
+  return name.part == HttpPart::request_body || name.part == HttpPart::response_body;
+}
 
 // Of a step that matches by where what is there ends: a stream goes on.
 const char* end_that_is_asked(const Step& step) {
@@ -248,7 +250,7 @@ std::optional<std::string> not_of_streams(const Signature& signature) {
   if (signature.hello || signature.http) {
     if (!signature.payload.empty())
       return signature.hello ? "asks for the stream's contents beside those of its ClientHello"
-                             : "asks for the stream's contents beside those of a request";
+                             : "asks for the stream's contents beside those of HTTP";
     return std::nullopt;
   }
   const Content* const fast = found_by(signature);
@@ -282,15 +284,19 @@ std::optional<std::string> beyond_bounds(const Signature& signature) {
     return "asks of a ClientHello, and not of a stream's alone";
   if (signature.http &&
       (signature.dns || signature.hello || names.empty() || signature.where != Where::stream))
-    return "asks of a request by HTTP, and not of a stream's alone";
+    return "asks of HTTP, and not of a stream's alone";
+  const auto of_answers = [](const NameIs& name) { return is_of_answers(name.part); };
+  if (signature.http && std::any_of(names.begin(), names.end(), of_answers) &&
+      !std::all_of(names.begin(), names.end(), of_answers))
+    return "asks of a request and of an answer by HTTP";
   if (std::any_of(names.begin(), names.end(), [&](const NameIs& name) {
         return signature.http && name.dot_prefix && name.part != HttpPart::host;
       }))
-    return "asks for a dot in front of another part of a request than its host";
+    return "asks for a dot in front of another part of HTTP than a request's host";
   if (signature.http && std::count_if(names.begin(), names.end(), is_of_body) > 1)
-    return "asks twice for a request's body";
+    return "asks twice for a body";
   if (const NameIs* const body = body_of(signature); body != nullptr && !body->sets.empty())
-    return "looks a request's body up in a set";
+    return "looks a body up in a set";
   if (!has_its_fast_pattern(signature)) return "has a fast pattern that is in none of its contents";
   if (signature.where != Where::packet) return not_of_streams(signature);
   return std::nullopt;

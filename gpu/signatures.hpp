@@ -331,7 +331,7 @@ struct InSet {
   bool negated = false;
   bool operator==(const InSet&) const = default;
 };
-// What of a request by HTTP is looked at: see "HTTP".
+// What of a request or an answer by HTTP is looked at: see "HTTP".
 enum class HttpPart : u8 {
   method,
   uri,       // normalized, as below
@@ -352,7 +352,22 @@ enum class HttpPart : u8 {
   header,        // each but Cookie as "Name: value" and CR LF
   header_names,  // CR LF, each name and CR LF, and CR LF
   request_body,  // behind the head
+  // From here on of answers.
+  stat_code,
+  stat_msg,  // up to the line's end
+  answer_protocol,
+  response_line,
+  server,  // from here on to answer_content_length: values of headers
+  location,
+  set_cookie,
+  answer_connection,
+  answer_content_type,
+  answer_content_length,
+  answer_header,  // each but Set-Cookie
+  answer_header_names,
+  response_body,
 };
+inline constexpr bool is_of_answers(HttpPart part) { return part >= HttpPart::stat_code; }
 // One of the message's names matches by itself: its text has these sizes, it is in these sets, and the steps
 // match it as they would a payload. They have no variables.
 struct NameIs {
@@ -360,7 +375,7 @@ struct NameIs {
   std::vector<SizeIs> sizes;
   std::vector<InSet> sets;
   std::vector<Step> steps;
-  HttpPart part = HttpPart::method;  // of a request, which one it is
+  HttpPart part = HttpPart::method;  // of a request or answer, which one it is
   bool operator==(const NameIs&) const = default;
 };
 struct OperationIs {
@@ -454,8 +469,37 @@ struct Hello {
 // colon has an empty one. Its value has no blanks at its ends. Several headers of one name, in whatever case,
 // are one, where the first one stands, with their values in their order and ", " between two; of several
 // Content-Length the first one counts.
-inline constexpr u32 kHttpParts = 19;
+//
+// Answers. What a server says is one answer behind the other in its side of the stream, and they are read as
+// requests are, but for what follows. An answer's line begins, behind spaces and NULs, with "HTTP", in
+// whatever case. Its words are the protocol, the status code, and all behind that, the message. The status is
+// a number of three digits, or of more that begin with zeros; with another code it has none. A header's line
+// that begins with a blank or NUL is one of its own, behind that byte, if the protocol is "HTTP/1.1" and both
+// it and what is in front of it have a colon. Names may have NULs in them.
+//
+// A line of a head or a trailer ends, too, with a CR that neither CR nor LF follows; and a head with its
+// side's stream, by its FIN.
+//
+// Each answer is to the first request that has none yet, but for those with a status from 100 to 199, which
+// another one follows. Of the kMostAsked first such requests the method is known. Nothing is behind the head
+// of an answer to HEAD; behind one with 101 the side is HTTP no more; and behind one with a status from 200
+// to 299 to CONNECT it is judged like its beginning. Behind one with a status from 100 to 199, 204 or 304
+// there is a body if the head says how long one is, and the next four bytes behind spaces and NULs are there
+// and begin no answer. Else a body is: in chunks, as many bytes as Content-Length says, or all that comes. A
+// line that says no chunk's size, and one that is not in T(e) to its end, is more of the body, with all that
+// comes behind it.
+//
+// A side that begins with something else than an answer is the body of one without a head, if the client's
+// has begun a request by then, and is not in a tunnel; else it is no HTTP. A line where an answer should be
+// that begins none is passed over.
+//
+// Any body ends, too, with the last byte of its side, by its FIN: the packet that brings that last byte, or a
+// FIN without bytes behind them, has the body's end. A body is encoded where a line Content-Encoding is not
+// empty and not "identity": `encoded` is counted where a rule asks for answers' bodies, and it is looked at
+// as it is.
+inline constexpr u32 kHttpParts = 32, kRequestParts = 19;
 inline constexpr u32 kMostAwaited = 32;
+inline constexpr u32 kMostAsked = 32;
 
 // The URI behind its scheme and authority: a path, "?" and a query, "#" and a fragment, as far as it has
 // them. In a query %XX is a byte; in a fragment and path %uXXXX, too. Of a path then "\" is "/", several "/"
@@ -492,9 +536,9 @@ inline constexpr std::string_view kHttpMethods[] = {"GET",
                                                     "VERSION-CONTROL",
                                                     "BASELINE-CONTROL"};
 
-// What is asked of one request: each of its parts is there, and matches.
+// What is asked of one request, or of one answer: each of its parts is there, and matches.
 struct Http {
-  std::vector<NameIs> parts;  // at least one, each with its `part`; of its body one at most
+  std::vector<NameIs> parts;  // at least one, each with its `part`, all of one kind; of its body one at most
   bool operator==(const Http&) const = default;
 };
 
@@ -519,7 +563,7 @@ struct Signature {
   bool once_a_flow = false;
   std::optional<Dns> dns{};      // of a DNS message that it is; nothing: it need not be one
   std::optional<Hello> hello{};  // of a stream's ClientHello, and nothing of the stream itself
-  std::optional<Http> http{};    // of a request in it, likewise
+  std::optional<Http> http{};    // of a request or an answer in it, likewise
   bool operator==(const Signature&) const = default;
 };
 
@@ -532,7 +576,7 @@ struct HostPart {
   bool operator==(const HostPart&) const = default;
 };
 
-// What it asks of the names of a DNS message or a ClientHello, or of a request's parts.
+// What it asks of the names of a DNS message or a ClientHello, or of a request's or an answer's parts.
 std::span<const NameIs> names_of(const Signature& signature);
 // The steps that its fast pattern is one of: there is one.
 const std::vector<Step>& searched_steps(const Signature& signature);
@@ -540,7 +584,7 @@ const std::vector<Step>& searched_steps(const Signature& signature);
 // nullptr: there is none, or it is one that may not be there.
 const Content* found_by(const Signature& signature);
 
-// What it asks of a request's body; nullptr: nothing.
+// What it asks of a request's or an answer's body; nullptr: nothing.
 const NameIs* body_of(const Signature& signature);
 // Whether what its payload's or its body's steps match hangs on where that begins.
 bool from_start(const Signature& signature);

@@ -575,7 +575,7 @@ bool is_named(const sig::Hello& wanted, const std::string& name, u64& work) {
 bool is_asked(const sig::Http& wanted, const std::array<std::optional<std::string>, sig::kHttpParts>& parts,
               u64& work) {
   return std::all_of(wanted.parts.begin(), wanted.parts.end(), [&](const sig::NameIs& one) {
-    if (one.part == sig::HttpPart::request_body) return true;
+    if (one.part == sig::HttpPart::request_body || one.part == sig::HttpPart::response_body) return true;
     const auto& part = parts[static_cast<std::size_t>(one.part)];
     return part && name_matches(one, *part, work);
   });

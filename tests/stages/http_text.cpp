@@ -94,6 +94,14 @@ constexpr std::array kNames{"Host"sv,
                             " F"sv,
                             "\tG"sv,
                             "\0H"sv};
+constexpr std::array kAnswersNames{
+    "Server"sv,     "Server"sv,       "Location"sv, "Set-Cookie"sv, "set-cookie"sv,
+    "Connection"sv, "Content-Type"sv, "X"sv,        "A"sv,          "B "sv,
+    ""sv,           "D\0"sv,          " F"sv,       "\0H"sv,        "Content-Encoding"sv,
+    "SERVER"sv};
+constexpr std::array kStatuses{"200"sv, "200"sv, "200"sv, "200"sv, "404"sv,  "100"sv,  "101"sv, "204"sv,
+                               "304"sv, "500"sv, "20x"sv, "99"sv,  "0200"sv, "2000"sv, ""sv,    "0"sv};
+constexpr std::array kMessages{" OK"sv, " OK"sv, ""sv, " "sv, "\tab  AB "sv, "  a"sv, " \xff\0"sv};
 constexpr std::array kValues{"a"sv,       "b "sv,  " ab"sv,  "  aB\t"sv, "A.b.ab"sv,  "ab:80"sv,
                              "[::A]:1"sv, "[a"sv,  ""sv,     "5"sv,      "x\0y"sv,    "a\tb"sv,
                              "a b"sv,     "a:b"sv, "a.b."sv, " : "sv,    "0.0.0.0"sv, "BAba"sv};
@@ -117,21 +125,35 @@ std::string random_letters(Random& random, u32 bytes) {
   return text;
 }
 
+enum class Of : u8 { client, server };
+
+std::string first_line(Random& random, Of of) {
+  std::string line{random.one_in(20) ? one_of(random, kSpaces) : ""sv};
+  if (of == Of::server) {
+    line += one_of(random, std::array{"HTTP/1.1"sv, "HTTP/1.1"sv, "HTTP/1.0"sv, "http/1.1"sv, "HTTP"sv});
+    line += one_of(random, kSpaces);
+    line += one_of(random, kStatuses);
+    line += one_of(random, kMessages);
+    return line;
+  }
+  line += one_of(random, kMethods);
+  line += one_of(random, kSpaces);
+  line += random_uri(random);
+  line += one_of(random, kSpaces);
+  line += one_of(random, kProtocols);
+  return line;
+}
+
 // headers: that say how a body is cut.
-std::string head_with(Random& random, std::string_view headers) {
-  std::string head{random.one_in(20) ? one_of(random, kSpaces) : ""sv};
-  head += one_of(random, kMethods);
-  head += one_of(random, kSpaces);
-  head += random_uri(random);
-  head += one_of(random, kSpaces);
-  head += one_of(random, kProtocols);
+std::string head_with(Random& random, std::string_view headers, Of of = Of::client) {
+  std::string head = first_line(random, of);
   head += one_of(random, kEnds);
   const u32 lines = random.one_in(60) ? random.between(95, 105) : random.below(7);
   const u32 place = random.below(lines + 1);
   for (u32 i = 0; i <= lines; i++) {
     if (i == place) head += headers;
     if (i == lines) break;
-    head += one_of(random, kNames);
+    head += of == Of::server ? one_of(random, kAnswersNames) : one_of(random, kNames);
     head += one_of(random, kColons);
     head +=
         random.one_in(30) ? random_letters(random, random.below(300)) : std::string(one_of(random, kValues));
@@ -153,10 +175,8 @@ std::string random_chunks(Random& random) {
   return body + "\r\n";
 }
 
-}  // namespace
-
-std::string random_http_head(Random& random) {
-  const std::string all = head_with(random, "");
+std::string one_head(Random& random, Of of) {
+  const std::string all = head_with(random, "", of);
   // A line may have come out empty.
   std::size_t end = all.size();
   for (const std::string_view empty : {"\n\n"sv, "\n\r\n"sv})
@@ -165,23 +185,39 @@ std::string random_http_head(Random& random) {
   return all.substr(0, end);
 }
 
-std::string random_http(Random& random, u32 requests) {
+// unsized: one in so many has no length.
+std::string messages(Random& random, Of of, u32 count, u32 unsized) {
   std::string text;
-  for (; requests != 0; requests--) {
+  for (; count != 0; count--) {
     if (random.one_in(10))
       text += one_of(random, std::array{"\r\n"sv, "\n"sv, "ab A\n"sv, "a b HTTP/1\n\n"sv});
-    if (random.one_in(4)) {
+    if (random.one_in(unsized)) {
+      text += head_with(random, "", of);
+      if (of == Of::server) text += random_letters(random, random.below(300));
+    } else if (random.one_in(2)) {
       const u32 bytes = random.below(random.one_in(5) ? 1000 : 40);
-      text += head_with(random, fmt::format("Content-Length:{}{}\r\n", random.one_in(8) ? " a" : " ", bytes));
+      text +=
+          head_with(random, fmt::format("Content-Length:{}{}\r\n", random.one_in(8) ? " a" : " ", bytes), of);
       text += random_letters(random, random.one_in(10) ? random.below(60) : bytes);
-    } else if (random.one_in(3)) {
-      text += head_with(random, random.one_in(6) ? "Transfer-Encoding: gzip, Chunked\r\n"
-                                                 : "transfer-encoding: chunked\r\n");
-      text += random_chunks(random);
     } else {
-      text += head_with(random, "");
+      text += head_with(
+          random,
+          random.one_in(6) ? "Transfer-Encoding: gzip, Chunked\r\n" : "transfer-encoding: chunked\r\n", of);
+      text += random_chunks(random);
     }
   }
+  return text;
+}
+
+}  // namespace
+
+std::string random_http_head(Random& random) { return one_head(random, Of::client); }
+std::string random_answer_head(Random& random) { return one_head(random, Of::server); }
+
+std::string random_http(Random& random, u32 requests) { return messages(random, Of::client, requests, 2); }
+std::string random_answers(Random& random, u32 answers) {
+  std::string text = messages(random, Of::server, answers, 5);
+  if (random.one_in(12)) text.insert(0, "ab b\nabA\n");
   return text;
 }
 

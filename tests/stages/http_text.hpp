@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// tests/stages/http_text.hpp: requests by HTTP/1 as no client should make them.
+// tests/stages/http_text.hpp: requests by HTTP/1 as no client should make them, and answers as no server
+// should.
 #pragma once
 
 #include <string>
@@ -14,5 +15,8 @@ namespace xdpgpu::tests {
 std::string random_http_head(Random& random);
 // Several requests one behind the other, with bodies, in chunks or not, and what is no request between them.
 std::string random_http(Random& random, u32 requests);
+// Likewise an answer's head, and several answers.
+std::string random_answer_head(Random& random);
+std::string random_answers(Random& random, u32 answers);
 
 }  // namespace xdpgpu::tests

@@ -534,6 +534,11 @@ std::vector<PipelineSettings> dns_signatures(Random& random) {
 
 // ---- rules for streams -----------------------------------------------------------------------------------
 
+// From one up to another one, of which the last is the body.
+sig::HttpPart random_part(Random& random, u32 first, u32 end) {
+  return sig::HttpPart(random.one_in(3) ? end - 1 : random.between(first, end - 1));
+}
+
 sig::Signature random_stream_rule(Random& random, u32 sid) {
   for (;;) {
     sig::Signature rule = random_rule(random, sid);
@@ -562,10 +567,11 @@ sig::Signature random_stream_rule(Random& random, u32 sid) {
       rule.payload.clear();
       rule.fast_pattern.reset();
       rule.http.emplace();
+      const bool answers = random.one_in(2);
       for (u32 i = random.one_in(3) ? random.between(2, 4) : 1; i != 0; i--) {
         sig::NameIs part = random_name_is(random);
-        part.part =
-            random.one_in(3) ? sig::HttpPart::request_body : sig::HttpPart(random.below(sig::kHttpParts));
+        part.part = answers ? random_part(random, sig::kRequestParts, sig::kHttpParts)
+                            : random_part(random, 0, sig::kRequestParts);
         part.dot_prefix = part.dot_prefix && part.part == sig::HttpPart::host;
         rule.http->parts.push_back(std::move(part));
       }
@@ -583,6 +589,7 @@ SignaturesSettings random_streams(Random& random, u32 count, u32 widest) {
   settings.inspect.midstream = random.one_in(3);
   settings.inspect.idle_ms = random.pick(std::array<u32, 2>{20'000, 3'600'000});
   settings.on_gap = random.pick(std::array{gpu::Action::next, gpu::Action::drop, gpu::Action::pass});
+  settings.on_encoded = random.pick(std::array{gpu::Action::next, gpu::Action::drop, gpu::Action::pass});
   settings.evict = random.pick(std::array{gpu::TableSettings::Evict::lru, gpu::TableSettings::Evict::refuse,
                                           gpu::TableSettings::Evict::fifo});
   return settings;
@@ -627,8 +634,8 @@ SettingsCase settings() {
              "vars": {"HOME_NET": ["10.0.0.0/8", "2001:db8::/32"], "HTTP_PORTS": [80, 8080],
                       "EXTERNAL_NET": "!$HOME_NET", "SSH_PORTS": 22, "SERVERS": "[192.0.2.1,192.0.2.2]"},
              "classification": "classification.config", "disable": "disable.conf", "enable": "enable.conf",
-             "modify": "modify.conf", "drop": "drop.conf", "threshold": "threshold.config", "work": 1024, "limit": "drop", "streams": 64, "on_gap": "next",
-             "on_unsupported": {"redirect": "IF1"}, "evict": "lru", "inspect": {"depth": "64KB", "window": 256, "midstream": false, "idle": "30s", "http": true}}]}})",
+             "modify": "modify.conf", "drop": "drop.conf", "threshold": "threshold.config", "work": 1024, "limit": "drop", "streams": 64, "on_gap": "next", "on_encoded": "next",
+             "on_unsupported": {"redirect": "IF1"}, "evict": "lru", "inspect": {"depth": "64KB", "window": 256, "midstream": false, "idle": "30s", "http": true, "answers": true}}]}})",
       together(
           {each("/pipelines/p/0/rules", {R"(["more.rules"])", R"(["*.rules"])", R"(["ids-[ab].rules"])"}),
            each("/pipelines/p/0/vars", {R"({"HTTP_PORTS": "1024:"})", R"({"HTTP_PORTS": [80, "8000:8080"]})",
@@ -637,9 +644,11 @@ SettingsCase settings() {
                           {"/pipelines/p/0/vars/SSH_PORTS", "[22]", "22"}},
            each("/pipelines/p/0/work", {"256", "2048"}), each("/pipelines/p/0/limit", kStageDefaults),
            each("/pipelines/p/0/streams", {"0", "1"}), each("/pipelines/p/0/on_gap", kStageDefaults),
-           each("/pipelines/p/0/evict", kEvict), each("/pipelines/p/0/on_unsupported", {R"("next")"}),
+           each("/pipelines/p/0/on_encoded", kStageDefaults), each("/pipelines/p/0/evict", kEvict),
+           each("/pipelines/p/0/on_unsupported", {R"("next")"}),
            each("/pipelines/p/0/inspect/midstream", {"true", "false"}),
            each("/pipelines/p/0/inspect/http", {"true", "false"}),
+           each("/pipelines/p/0/inspect/answers", {"true", "false"}),
            SettingsValues{{"/pipelines/p/0/inspect/depth", "65536", R"("64KB")"},
                           {"/pipelines/p/0/inspect/depth", R"("1MiB")", R"("1MB")"},
                           {"/pipelines/p/0/inspect/window", R"("1024")", R"("1KB")"},

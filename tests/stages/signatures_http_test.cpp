@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "gpu/reference/http_request.hpp"
+#include "gpu/reference/http_head.hpp"
 #include "tests/stages/http_text.hpp"
 #include "tests/stages/requests_by_hand.hpp"
 
@@ -208,7 +208,7 @@ TEST_P(Requests, ARuleThatDropsDropsTheConnection) {
 TEST_P(Requests, PartsAreTheDefinitions) {
   Random random(test_seed());
   SCOPED_TRACE(fmt::format("XDPGPU_TEST_SEED={}", test_seed()));
-  for (u32 first_part = 0; first_part < sig::kHttpParts; first_part += 6) {
+  for (u32 first_part = 0; first_part < sig::kRequestParts; first_part += 6) {
     constexpr u16 kHeads = 20;
     std::vector<sig::Signature> rules;
     std::map<std::pair<u32, std::string>, u32> known;
@@ -221,7 +221,7 @@ TEST_P(Requests, PartsAreTheDefinitions) {
       const auto read = gpu::reference::read_http_request(head);
       if (!read[HttpPart::protocol]) continue;
       std::set<u32> fire;
-      for (u32 part = first_part; part < std::min(first_part + 6, sig::kHttpParts); part++) {
+      for (u32 part = first_part; part < std::min(first_part + 6, sig::kRequestParts); part++) {
         if (!read.parts[part]) continue;
         const auto [place, is_new] =
             known.try_emplace({part, *read.parts[part]}, static_cast<u32>(rules.size()));

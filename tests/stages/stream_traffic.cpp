@@ -129,6 +129,7 @@ Talk random_talk(Random& random, u32 pipelines) {
     talk.sides[0].text = random_hello(random) + talk.sides[0].text;
   else if (!random.one_in(4))
     talk.sides[0].text = random_http(random, random.between(1, 8));
+  if (!random.one_in(3)) talk.sides[1].text = random_answers(random, random.between(1, 8));
   talk.pipeline = random.below(pipelines);
   return talk;
 }

@@ -43,19 +43,17 @@ TEST(Lowering, NamesWhatPacketsDoNotDecide) {
            {"ip", "content:\"a\";", {"content"}},
            {"tcp-stream", "content:\"a\";", {"tcp-stream"}},
            {"http", "flow:established; http.uri; content:\"a\"; http.method; content:\"GET\";", {"http.uri"}},
-           {"http", "http.header; content:\"a\";", {"http", "http.header"}},
-           {"http", "flow:to_client; http.cookie; content:\"a\";", {"http", "http.cookie"}},
+           {"http", "http.header; content:\"a\";", {"http.header"}},
+           {"http", "flow:to_client; http.cookie; content:\"a\";", {"http.cookie"}},
            {"http", "http.uri; to_lowercase; content:\"a\";", {"to_lowercase", "http.uri"}},
            {"http", "http.uri; dotprefix; content:\"a\";", {"dotprefix", "http.uri"}},
-           {"http",
-            "http.method; content:\"a\"; http.stat_code; content:\"200\";",
-            {"http.stat_code", "http.method"}},
+           {"http", "http.method; content:\"a\"; http.stat_code; content:\"200\";", {"http.method"}},
            {"tls", "tls_sni; content:\"a\";", {"tls.sni"}},
            {"tls", "content:\"a\";", {"tls", "content"}},
            {"tls",
             "tls.sni; content:\"a\"; tls.cert_subject; content:\"b\";",
             {"tls.cert_subject", "tls.sni"}},
-           {"http", "file_data; content:\"a\";", {"http", "file.data"}},
+           {"http", "flow:to_server; file_data; content:\"a\";", {"file.data"}},
            {"pkthdr", "", {"pkthdr"}},
            {"udp", "content:\"a\"; flowint:n,+,1;", {"flowint"}},
            {"udp", "content:\"a\"; flow:only_frag;", {"flow"}},
@@ -101,7 +99,7 @@ TEST(Lowering, NamesWhatPacketsDoNotDecide) {
 
 Lowered in_streams(const std::string& options, const std::string& protocol = "tcp") {
   return lower(rule_of(fmt::format("alert {} any any -> any any ({} sid:1;)", protocol, options)),
-               Streams::with_http);
+               Streams::with_answers);
 }
 
 TEST(Lowering, SaysWhereSuricataLooksForContents) {
@@ -224,13 +222,56 @@ TEST(Lowering, RequestsAreStreams) {
   EXPECT_TRUE(lowered("http.uri; content:\"a\";", "http").lacks_streams);
   EXPECT_EQ(of("http.uri; content:\"a\"; pcre:\"/(b)\\1/\";").not_yet.at(0).keyword, "pcre");
   EXPECT_EQ(of("content:\"b\"; http.uri; content:\"a\";").not_yet.at(0).why,
-            "it is looked for in a stream, and asks for the stream's contents beside those of a request");
+            "it is looked for in a stream, and asks for the stream's contents beside those of HTTP");
   // A policy may leave them out.
   const auto without = lower(rule_of("alert http any any -> any any (http.uri; content:\"a\"; sid:1;)"),
                              Streams::without_http);
   EXPECT_FALSE(without.lacks_streams);
+  EXPECT_EQ(without.not_yet.at(0).why, "it is about HTTP: \"http\" of \"inspect\" says whether that is read");
+}
+
+TEST(Lowering, AnswersAreStreams) {
+  using sig::HttpPart;
+  const auto of = [](const std::string& options, const std::string& protocol = "http") {
+    return in_streams(options, protocol);
+  };
+  const auto parts = [&](const std::string& options) { return of(options).signature.value().http->parts; };
+  const auto both =
+      of("flow:established,to_client; http.stat_code; content:\"200\"; file.data; content:\"evil\";");
+  ASSERT_TRUE(both.signature) << both.not_yet.at(0).why;
+  EXPECT_EQ(both.signature->where, sig::Where::stream);
+  ASSERT_EQ(both.signature->http.value().parts.size(), 2u);
+  EXPECT_EQ(both.signature->http->parts[0].part, HttpPart::stat_code);
+  EXPECT_EQ(both.signature->http->parts[1].part, HttpPart::response_body);
+  EXPECT_EQ(sig::body_of(*both.signature), &both.signature->http->parts[1]);
+  // What requests have, too, is an answer's where it is said, or where something else is.
+  EXPECT_EQ(parts("flow:to_client; http.header; content:\"a\";").at(0).part, HttpPart::answer_header);
+  EXPECT_EQ(parts("http.cookie; content:\"a\"; http.server; content:\"b\";").at(0).part,
+            HttpPart::set_cookie);
+  EXPECT_EQ(parts("flow:to_client; content:\"a\"; http_server_body;").at(0).part, HttpPart::response_body);
+  EXPECT_EQ(parts("http.location; content:\"a\";").at(0).part, HttpPart::location);
+  const auto why = [&](const std::string& options, const std::string& protocol = "http") {
+    const auto made = of(options, protocol);
+    return made.signature ? "it is decided" : made.not_yet.at(0).why;
+  };
+  EXPECT_EQ(why("http.header; content:\"a\";"),
+            "requests and answers have it: flow:to_server or flow:to_client has to say which is meant");
+  EXPECT_EQ(why("http.stat_code; content:\"200\"; file.data; content:\"a\";"), "it is decided");
+  // Which way a file goes need not be said: that half is decided which answers bring.
+  EXPECT_TRUE(of("file.data; content:\"a\";").uploads_too);
+  EXPECT_EQ(parts("file.data; content:\"a\";").at(0).part, HttpPart::response_body);
+  EXPECT_FALSE(of("flow:to_client; file.data; content:\"a\";").uploads_too);
+  EXPECT_FALSE(of("http.stat_code; content:\"200\"; file.data; content:\"a\";").uploads_too);
+  EXPECT_EQ(why("flow:to_server; file.data; content:\"a\";"),
+            "what clients send is not taken apart into files");
+  // Files are of other protocols, too.
+  EXPECT_EQ(why("flow:to_client; file.data; content:\"a\";", "tcp"), "it is about what an application says");
+  // A policy may leave them out.
+  const auto without =
+      lower(rule_of("alert http any any -> any any (flow:to_client; file.data; content:\"a\"; sid:1;)"),
+            Streams::with_requests);
   EXPECT_EQ(without.not_yet.at(0).why,
-            "it is about requests by HTTP: \"http\" of \"inspect\" says whether they are read");
+            "it is about answers by HTTP: \"answers\" of \"inspect\" says whether they are read");
 }
 
 TEST(Lowering, ServersNamesAreStreams) {
@@ -285,7 +326,7 @@ TEST(Lowering, LeavesNothingOfStreamsToHosts) {
   const auto of = [](const std::string& action, const std::string& options) {
     const auto made =
         lower(rule_of(action + " tcp any any -> any any (content:\"a\"; " + options + " sid:1;)"),
-              Streams::with_http);
+              Streams::with_answers);
     return made.signature ? "decided" : made.not_yet.at(0).keyword;
   };
   const std::string counted = "threshold:type both, track by_src, count 5, seconds 60;";
@@ -588,7 +629,7 @@ TEST(Lowering, TellsWhatASignatureCosts) {
   // A stream's text has 6,144, and a rule that is looked for in packets, too, costs both.
   const auto of_tcp = [](const std::string& options) {
     const auto rule = rule_of("alert tcp any any -> any any (" + options + " sid:1;)");
-    return cost_of(lower(rule, Streams::with_http).signature.value());
+    return cost_of(lower(rule, Streams::with_answers).signature.value());
   };
   EXPECT_DOUBLE_EQ(of_tcp("content:\"ab\";"), 6143.0 / 65536);
   EXPECT_DOUBLE_EQ(of_tcp("content:\"abc\"; depth:9;"), 2 * 7.0 / (65536 * 256));

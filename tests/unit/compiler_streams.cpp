@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "gpu/pipelines.hpp"
+#include "gpu/reference/http_messages.hpp"
 #include "gpu/reference/reference.hpp"
 #include "tests/unit/compared.hpp"
 #include "tests/unit/compiler_captures.hpp"
@@ -53,7 +54,7 @@ using Group = std::vector<sig::Signature>;
 // groups in which one of these is not decided.
 std::vector<Group> groups_of(const std::string& name) {
   const auto loaded = load_rules(rule_files(name), usual_variables(), {});
-  const auto all = lower(loaded.rules, Streams::with_http);
+  const auto all = lower(loaded.rules, Streams::with_answers);
   const bool act = std::any_of(loaded.rules.begin(), loaded.rules.end(),
                                [](const Rule& rule) { return rule.header.action != Action::alert; });
   std::map<std::size_t, Group> groups;
@@ -274,11 +275,43 @@ bool is_unknown_hello(const Flow& flow, const std::vector<Frame>& frames) {
   return said.size() >= 3 && (said[0] != 22 || said[2] > 3);
 }
 
+// What one side says, which it does in order, port 80 or another one.
+std::string said_by(bool server, const Flow& flow, const std::vector<Frame>& frames) {
+  std::string said;
+  for (const Frame& frame : frames) {
+    if (frame.flow != flow) continue;
+    const auto seen = test::packet_of(std::span(frame.region).subspan(XG_METADATA_SIZE)).seen;
+    if ((seen.src_port == 80) == server) said.append(seen.payload.begin(), seen.payload.end());
+  }
+  return said;
+}
+
+// Why we say alone what an answer has.
+std::optional<std::string> cause_of_answer(const Flow& flow, const std::vector<Frame>& frames) {
+  using gpu::reference::HttpBody;
+  using gpu::reference::HttpMessages;
+  gpu::reference::HttpExchange exchange;
+  HttpMessages requests(HttpMessages::Of::client), answers(HttpMessages::Of::server);
+  const auto asked = said_by(false, flow, frames), said = said_by(true, flow, frames);
+  requests.go_on(asked, 0, 1 << 20, false, exchange);
+  if (!exchange.is_asked && !asked.starts_with("CONNECT")) return "an answer to what is no request";
+  const auto read = answers.go_on(said, 0, 1 << 20, false, exchange).read;
+  const auto* const body = read.empty() ? nullptr : std::get_if<HttpBody>(&read.back());
+  if (body != nullptr && !body->is_whole)
+    return said.find("Content-Length:") == std::string::npos
+               ? "a body that ends with its connection, which it tells of behind the last packet"
+               : "a Content-Length without a number";
+  if (asked.starts_with("CONNECT")) return "the body of an answer that refuses a CONNECT";
+  return {};
+}
+
 // Why Suricata says something else than we do of a connection; nothing: it should not, by what it looks at.
 // first: with which packet we say it, or it does.
 std::optional<std::string> cause_of(const sig::Signature& rule, const Flow& flow, u32 first,
                                     const std::vector<Frame>& frames, bool ours) {
-  if (rule.http) return {};
+  if (rule.http)
+    return ours && sig::is_of_answers(rule.http->parts.front().part) ? cause_of_answer(flow, frames)
+                                                                     : std::nullopt;
   if (rule.hello)
     return ours && is_unknown_hello(flow, frames) ? std::optional("a hello that it does not take for one")
                                                   : std::nullopt;
@@ -410,9 +443,9 @@ TEST(Streams, NamesOfServersAreSuricatas) {
 
 TEST(Streams, PartsOfRequestsAreSuricatas) {
   const auto made = compared("streams-requests.rules", {"streams-requests.pcap"});
-  EXPECT_EQ(made.causes, (Causes{}));
-  EXPECT_EQ(made.decided, 56u);
-  EXPECT_EQ(made.same, 432u);
+  EXPECT_EQ(made.causes, (Causes{{"an answer to what is no request", 3}}));
+  EXPECT_EQ(made.decided, 57u);
+  EXPECT_EQ(made.same, 504u);
 }
 
 TEST(Streams, BodiesOfRequestsAreSuricatas) {
@@ -420,6 +453,16 @@ TEST(Streams, BodiesOfRequestsAreSuricatas) {
   EXPECT_EQ(made.causes, (Causes{}));
   EXPECT_EQ(made.decided, 32u);
   EXPECT_EQ(made.same, 387u);
+}
+
+TEST(Streams, AnswersAreSuricatas) {
+  const auto made = compared("streams-answers.rules", {"streams-answers.pcap"});
+  EXPECT_EQ(made.causes,
+            (Causes{{"a Content-Length without a number", 18},
+                    {"a body that ends with its connection, which it tells of behind the last packet", 117},
+                    {"the body of an answer that refuses a CONNECT", 9}}));
+  EXPECT_EQ(made.decided, 40u);
+  EXPECT_EQ(made.same, 627u);
 }
 
 TEST(Streams, ThatPassAndDropAreDecidedAsBySuricata) {
@@ -445,13 +488,13 @@ TEST(Streams, BeyondSuricatasWindowDifferForWhatItLooksAt) {
 }
 
 TEST(Streams, OfRealRulesAreDecidedAsBySuricata) {
-  std::vector<std::string> captures{"streams-real.pcap", "requests-real.pcap"};
+  std::vector<std::string> captures{"streams-real.pcap", "requests-real.pcap", "answers-real.pcap"};
   for (const auto& entry : std::filesystem::directory_iterator(kData / "pcap"))
     if (entry.path().extension() == ".pcap") captures.push_back(entry.path().filename());
   const auto made = compared("real.rules", captures);
   EXPECT_EQ(made.causes, Causes{});
-  EXPECT_EQ(made.decided, 865u);
-  EXPECT_EQ(made.same, 644u);
+  EXPECT_EQ(made.decided, 1065u);
+  EXPECT_EQ(made.same, 837u);
 }
 
 }  // namespace

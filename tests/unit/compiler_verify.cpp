@@ -16,7 +16,7 @@
 #include <sstream>
 #include <tuple>
 
-#include "gpu/reference/http_request.hpp"
+#include "gpu/reference/http_head.hpp"
 #include "tests/unit/compiler_captures.hpp"
 #include "userspace/compiler/rules/load.hpp"
 #include "userspace/compiler/rules/lower.hpp"
@@ -258,7 +258,7 @@ class Folder {
     if (!loaded.wrong.empty())
       made_.said =
           fmt::format("refused: {}: {}", where(loaded.wrong.front().place), loaded.wrong.front().why);
-    auto all = lower(loaded.rules, Streams::with_http);
+    auto all = lower(loaded.rules, Streams::with_answers);
     for (std::size_t i = 0; i < all.size(); i++)
       rules_.push_back({std::move(loaded.rules[i]), std::move(all[i])});
     std::stable_sort(rules_.begin(), rules_.end(), [](const auto& one, const auto& other) {
@@ -329,6 +329,8 @@ class Folder {
       said += ", inline it is said with an earlier packet";
     else if (has_old_request())
       said += ", of a request that names no protocol its line alone is read";
+    else if (has_encoded_answer())
+      said += ", of an answer whose body is encoded";
     else if (count_of(check, alerts_of(rules_, seen(test::Look::outside), Payloads::all)) == check.count)
       said += ", as many are of segments by themselves, behind a gap or of no connection";
     else if (!check.fields.contains("pcap_cnt") && count + connections() == check.count)
@@ -354,6 +356,16 @@ class Folder {
       const std::string line = said.substr(0, said.find('\n') + 1);
       return gpu::reference::begins_request(line) &&
              !gpu::reference::read_http_request(line)[gpu::signatures::HttpPart::protocol];
+    });
+  }
+
+  // In one packet.
+  bool has_encoded_answer() const {
+    const auto& packets = seen(test::Look::outside).packets;
+    return std::any_of(packets.begin(), packets.end(), [](const auto& packet) {
+      const std::string said(packet.seen.payload.begin(), packet.seen.payload.end());
+      return gpu::reference::begins_answer(said.substr(0, said.find('\n') + 1)) &&
+             gpu::reference::read_http_answer(said.substr(0, said.find("\r\n\r\n") + 4)).encoded;
     });
   }
 

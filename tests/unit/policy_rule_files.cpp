@@ -122,7 +122,7 @@ TEST(RuleFiles, SayWhatOfThemIsNotDecided) {
   const auto policy = read(R"("rules": ["a.rules"])",
                            {{"a.rules",
                              "alert http any any -> any any (http.start; content:\"a\"; sid:1;)\n"
-                             "alert http any any -> any any (http.stat_code; content:\"a\"; sid:2;)\n"
+                             "alert http any any -> any any (http.request_header; content:\"a\"; sid:2;)\n"
                              "pass tcp any any -> any any (content:\"a\"; sid:3;)\n"
                              "alert udp any any -> any any (content:\"a\"; sid:4;)\n"}});
   ASSERT_TRUE(policy) << sentences(policy.error());
@@ -306,12 +306,13 @@ gpu::SignaturesSettings settings_with(const std::string& more) {
 
 TEST(RuleFiles, AreForStreamsOfSoManyBytes) {
   const auto some = settings_with(
-      R"("streams": 65536, "on_gap": "drop", "evict": "refuse",
-         "inspect": {"depth": "64KiB", "window": 8192, "midstream": true, "http": false, "idle": "30s"})");
+      R"("streams": 65536, "on_gap": "drop", "on_encoded": "drop", "evict": "refuse",
+         "inspect": {"depth": "64KiB", "window": 8192, "midstream": true, "http": true, "answers": false, "idle": "30s"})");
   EXPECT_EQ(some.streams, 65'536u);
   EXPECT_EQ(some.on_gap, gpu::Action::drop);
+  EXPECT_EQ(some.on_encoded, gpu::Action::drop);
   EXPECT_EQ(some.evict, gpu::TableSettings::Evict::refuse);
-  EXPECT_EQ(some.inspect, (gpu::SignaturesSettings::Inspect{65'536, 8192, true, false, 30'000}));
+  EXPECT_EQ(some.inspect, (gpu::SignaturesSettings::Inspect{65'536, 8192, true, true, false, 30'000}));
   EXPECT_EQ(settings_with(R"("inspect": {"depth": "1GB"})").inspect.depth, 1u << 30);
   EXPECT_EQ(settings_with(R"("inspect": {"depth": "256"})").inspect.depth, 256u);
   EXPECT_EQ(settings_with(R"("inspect": {})").inspect, gpu::SignaturesSettings::Inspect{});

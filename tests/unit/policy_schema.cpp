@@ -87,8 +87,8 @@ Json specimen() {
        "tcp": "pass", "lists": [{"list": "@named", "action": "drop"}]},
       {"stage": "signatures", "description": "x", "rules": ["s.rules"], "vars": {"HOME_NET": ["10.0.0.0/8", "!10.1.0.0/16"], "P": 80},
        "classification": "c.config", "disable": "d.conf", "enable": "d.conf", "modify": "m.conf", "drop": "d.conf",
-       "threshold": "t.config", "work": 256, "limit": "pass", "streams": 1, "on_gap": "pass", "evict": "lru",
-       "inspect": {"depth": 65536, "window": "4KB", "midstream": true, "http": false, "idle": "1s"}}
+       "threshold": "t.config", "work": 256, "limit": "pass", "streams": 1, "on_gap": "pass", "on_encoded": "drop", "evict": "lru",
+       "inspect": {"depth": 65536, "window": "4KB", "midstream": true, "http": false, "answers": false, "idle": "1s"}}
     ], "watch": [{"stage": "acl", "rules": [], "default": "drop"}],
       "inside": {"description": "x", "inner": true, "stages": [{"stage": "acl", "rules": []}]}},
     "io": {"mode": "auto", "ring_size": 64, "frames_per_queue": 128, "huge_pages": false, "busy_poll": true,

@@ -57,6 +57,7 @@ struct RuleReport {
   bool decided = false;                 // by packets, or in streams
   std::optional<std::string> where{};   // of one that is: "packet", "stream" or "both"
   bool over_tcp_too = false;            // it is for DNS over TCP, too, where it is not
+  bool uploads_too = false;             // it is for files that clients send, too, which are not looked at
   bool behind_conntrack = false;        // where a stage `conntrack` stands in front
   bool by_host = false;                 // a host matches an expression of it
   bool told_by_header = false;          // it is not decided, and "on_unsupported" can send its flows on
@@ -82,6 +83,7 @@ struct RuleReport {
     field("decided", self.decided);
     field("where", self.where);
     field("over_tcp_too", self.over_tcp_too);
+    field("uploads_too", self.uploads_too);
     field("behind_conntrack", self.behind_conntrack);
     field("by_host", self.by_host);
     field("told_by_header", self.told_by_header);
@@ -101,11 +103,11 @@ struct KeywordReport {
 };
 struct CheckReport {
   u64 enabled = 0, disabled = 0, decided = 0, limits = 0;
-  u64 by_packets = 0, by_streams = 0, by_both = 0;          // of those that are decided
-  bool follows_streams = true;                              // as the policy says, or is assumed
-  bool assumes_streams = false;                             // there is no policy
-  u64 lacking_streams = 0;                                  // those that would be decided if it did
-  u64 over_tcp_too = 0, behind_conntrack = 0, by_host = 0;  // of those that are decided
+  u64 by_packets = 0, by_streams = 0, by_both = 0;  // of those that are decided
+  bool follows_streams = true;                      // as the policy says, or is assumed
+  bool assumes_streams = false;                     // there is no policy
+  u64 lacking_streams = 0;                          // those that would be decided if it did
+  u64 over_tcp_too = 0, uploads_too = 0, behind_conntrack = 0, by_host = 0;  // of those that are decided
   u64 left = 0, told_by_header = 0;  // not decided, or not over TCP; and of these, what headers tell
   std::string sent_to;               // where the policy sends the flows of these; "": nowhere
   u64 cannot_fire = 0;               // decided, and of their side nothing comes to the pipeline
@@ -125,6 +127,7 @@ struct CheckReport {
     field("follows_streams", self.follows_streams);
     field("lacking_streams", self.lacking_streams);
     field("over_tcp_too", self.over_tcp_too);
+    field("uploads_too", self.uploads_too);
     field("behind_conntrack", self.behind_conntrack);
     field("by_host", self.by_host);
     field("left", self.left);
@@ -169,6 +172,7 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
                     .references = {},
                     .decided = lowered.signature.has_value(),
                     .over_tcp_too = lowered.over_tcp_too,
+                    .uploads_too = lowered.uploads_too,
                     .behind_conntrack = lowered.of_connections,
                     .by_host = lowered.rest != nullptr,
                     .not_yet = {},
@@ -194,13 +198,14 @@ RuleReport report_of(const rules::Rule& rule, const rules::Lowered& lowered) {
 // What decides it, and at what cost; or each keyword that stands in the way.
 std::string decided_text(const RuleReport& rule) {
   if (rule.cost)
-    return fmt::format("; decided {}{}{}{}, cost {:.2g}",
+    return fmt::format("; decided {}{}{}{}{}, cost {:.2g}",
                        *rule.where == "packet"   ? "by packets alone"
                        : *rule.where == "stream" ? "in streams"
                                                  : "by packets and in streams",
                        rule.behind_conntrack ? " behind conntrack" : "",
                        rule.by_host ? ", its expression by the host" : "",
-                       rule.over_tcp_too ? ", over UDP but not over TCP" : "", *rule.cost) +
+                       rule.over_tcp_too ? ", over UDP but not over TCP" : "",
+                       rule.uploads_too ? ", in answers but not in what clients send" : "", *rule.cost) +
            (rule.cannot_fire ? "; cannot fire: the policy leads no packets of that side to the pipeline"
                              : "");
   std::string text = "; not yet:";
@@ -276,6 +281,9 @@ std::string text_of(const CheckReport& report) {
   text += streams_text(report);
   if (report.over_tcp_too != 0)
     text += fmt::format("{} of those are for DNS over TCP, too, which is not decided\n", report.over_tcp_too);
+  if (report.uploads_too != 0)
+    text += fmt::format("{} of those are for files that clients send by HTTP, too, which are not looked at\n",
+                        report.uploads_too);
   if (report.behind_conntrack != 0)
     text += fmt::format(
         "{} of those ask for a packet's connection, or for bits on it: a stage conntrack has to be in "
@@ -300,7 +308,7 @@ std::string text_of(const CheckReport& report) {
 
 struct PolicyRules {
   gpu::RuleSource source;
-  rules::Streams streams = rules::Streams::with_http;
+  rules::Streams streams = rules::Streams::with_answers;
   std::string to{};  // where flows of rules that are not decided go
   policy::Sides sides{};
 };
@@ -432,6 +440,7 @@ int check(const Arguments& arguments, Format format) {
     }
     report.lacking_streams += lowered.lacks_streams;
     report.over_tcp_too += lowered.over_tcp_too;
+    report.uploads_too += lowered.uploads_too;
     report.behind_conntrack += lowered.of_connections;
     report.by_host += lowered.rest != nullptr;
     report.left += rules::is_left(lowered);

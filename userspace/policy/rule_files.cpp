@@ -160,13 +160,14 @@ class Maker {
   // Rules of which something is not decided.
   struct Undecided {
     // That stay so: all, and by what is to be said of them.
-    u64 all = 0, passing = 0, over_tcp_too = 0, lacking_streams = 0;
+    u64 all = 0, passing = 0, over_tcp_too = 0, uploads_too = 0, lacking_streams = 0;
     // Those whose flows are sent on.
     std::vector<sig::Header> headers;  // each once
     std::vector<u32> on_any_port;      // sids
 
     void count(const rules::Rule& rule, const rules::Lowered& lowered) {
       over_tcp_too += lowered.over_tcp_too;
+      uploads_too += lowered.uploads_too;
       lacking_streams += lowered.lacks_streams;
       if (lowered.signature) return;
       all++;
@@ -213,6 +214,10 @@ class Maker {
       notes.push_back(
           fmt::format("{} of the rules are for DNS over TCP, too, which is not decided: it goes on",
                       undecided.over_tcp_too));
+    if (undecided.uploads_too != 0)
+      notes.push_back(
+          fmt::format("{} of the rules are for files that clients send by HTTP, too, which are not looked at",
+                      undecided.uploads_too));
     if (!undecided.on_any_port.empty()) notes.push_back(note_of_any_port(undecided.on_any_port));
     return notes;
   }

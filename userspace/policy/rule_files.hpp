@@ -33,7 +33,9 @@ template <class Settings>
 rules::Streams streams_of(const Settings& stage) {
   if constexpr (requires { stage.streams; })
     if (stage.streams != 0)
-      return stage.inspect.http ? rules::Streams::with_http : rules::Streams::without_http;
+      return !stage.inspect.http     ? rules::Streams::without_http
+             : stage.inspect.answers ? rules::Streams::with_answers
+                                     : rules::Streams::with_requests;
   return rules::Streams::none;
 }
 // Where it sends flows of rules that it does not decide; "": nowhere.

@@ -32,19 +32,35 @@ static_assert(2 * kMostWindow < 1u << 16 && XG_SIDE_MOST_PIECES == kMostGaps &&
               XG_SIDE_PIECE + 2 * XG_SIDE_MOST_PIECES <= XG_SIDE_FOUND && XG_SIDE_MOST_MARKS == kMostMarks);
 static_assert(XG_STREAM_MOST_NAME == sig::kMostServerName &&
               XG_STREAM_NAME + (1 + XG_STREAM_MOST_NAME + 3) / 4 + 1 <= XG_STREAM_HEAD);
-static_assert(XG_HTTP_WORK == kHttpWork && XG_HTTP_COUNT == sig::kHttpParts &&
+static_assert(XG_HTTP_WORK == kHttpWork && XG_HTTP_COUNT == sig::kRequestParts &&
+              sig::kHttpParts - sig::kRequestParts <= XG_HTTP_COUNT && sig::kHttpParts <= 32 &&
               XG_HTTP_MOST_LINES == sig::kMostHttpLines && XG_HTTP_METHODS == std::size(sig::kHttpMethods) &&
               XG_HTTP_NO_FIT == kNoFit && 3 * kMostWindow < 1u << 16);
 static_assert(XG_HTTP_HOST == u32(sig::HttpPart::host) && XG_HTTP_RAW_HOST == u32(sig::HttpPart::raw_host) &&
-              XG_HTTP_COOKIE == u32(sig::HttpPart::cookie) &&
+              XG_HTTP_RAW_HOST + XG_HTTP_COOKIES == u32(sig::HttpPart::cookie) &&
               XG_HTTP_CONTENT_LENGTH == u32(sig::HttpPart::content_length) &&
               XG_HTTP_HEADER_NAMES == u32(sig::HttpPart::header_names) &&
               XG_HTTP_REQUEST_BODY == u32(sig::HttpPart::request_body) &&
-              XG_HTTP_REQUEST_BODY + 1 == XG_HTTP_COUNT);
-static_assert(XG_HTTP_MOST_AWAITED == sig::kMostAwaited &&
-              XG_HTTP_AWAITED + XG_HTTP_MOST_AWAITED < XG_HTTP_FOUND &&
+              XG_HTTP_REQUEST_BODY + 1 == XG_HTTP_COUNT && XG_HTTP_STAT_CODE == XG_HTTP_COUNT);
+static_assert(XG_HTTP_STAT_CODE == u32(sig::HttpPart::stat_code) &&
+              XG_HTTP_STAT_MSG == u32(sig::HttpPart::stat_msg) &&
+              XG_HTTP_ANSWER_PROTOCOL == u32(sig::HttpPart::answer_protocol) &&
+              XG_HTTP_RESPONSE_LINE == u32(sig::HttpPart::response_line) &&
+              XG_HTTP_SERVER == u32(sig::HttpPart::server) &&
+              XG_HTTP_SERVER + XG_HTTP_COOKIES == u32(sig::HttpPart::set_cookie) &&
+              XG_HTTP_ANSWER_LENGTH == u32(sig::HttpPart::answer_content_length) &&
+              XG_HTTP_ANSWER_HEADER == u32(sig::HttpPart::answer_header) &&
+              XG_HTTP_ANSWER_HEADER + XG_HTTP_TO_NAMES == u32(sig::HttpPart::answer_header_names) &&
+              XG_HTTP_ANSWER_HEADER + XG_HTTP_TO_BODY == XG_HTTP_RESPONSE_BODY &&
+              XG_HTTP_HEADER + XG_HTTP_TO_BODY == XG_HTTP_REQUEST_BODY &&
+              XG_HTTP_RESPONSE_BODY == u32(sig::HttpPart::response_body) &&
+              XG_HTTP_RESPONSE_BODY + 1 == sig::kHttpParts);
+static_assert(XG_HTTP_MOST_AWAITED == sig::kMostAwaited && XG_HTTP_MOST_ASKED == sig::kMostAsked &&
+              XG_HTTP_AWAITED + XG_HTTP_MOST_AWAITED < XG_HTTP_HEADS && XG_HTTP_CONNECTS < XG_HTTP_FOUND &&
               XG_HTTP_FOUND + XG_SIGNATURES_FOUND_NAMES <= XG_HTTP_PARTS &&
-              XG_HTTP_PARTS + XG_HTTP_COUNT <= XG_HTTP_LINES);
+              XG_HTTP_PARTS + XG_HTTP_COUNT <= XG_HTTP_UNANSWERED && XG_HTTP_UNANSWERED < XG_HTTP_LINES);
+static_assert(XG_SIDE_MARK + XG_SIDE_MOST_MARKS * XG_SIDE_MARK_WORDS <= XG_SIDE_END &&
+              XG_SIDE_END < XG_SIDE_BYTES);
 static_assert(XG_SIGNATURES_FOUND_RULES == XG_INSPECTION_ONES && XG_MAX_ALERTS == XG_INSPECTION_ONES_COUNT &&
               XG_SIGNATURES_FOUND_CONNECTION == XG_INSPECTION_CONNECTION &&
               XG_SIGNATURES_FOUND_RULES + XG_MAX_ALERTS <= XG_SIGNATURES_FOUND_DNS &&
@@ -232,7 +248,7 @@ void append_streams(const SignaturesSettings& stage, u32 at, Compiled& to) {
     image[body + word] = static_cast<u32>(value);
     image[body + word + 1] = static_cast<u32>(value >> 32);
   };
-  image[body + XG_STREAMS_WINDOW] = stage.inspect.window | (stage.inspect.http ? XG_STREAMS_READS_HTTP : 0);
+  image[body + XG_STREAMS_WINDOW] = stage.inspect.window | stage.reads();
   image[body + XG_STREAMS_RULES] = at;
   to.points(body + XG_STREAMS_RULES);
   image[body + XG_STREAMS_DEPTH] = stage.inspect.depth;
@@ -240,6 +256,7 @@ void append_streams(const SignaturesSettings& stage, u32 at, Compiled& to) {
   ticks(XG_STREAMS_CLOSED, kClosedMs);
   image[body + XG_STREAMS_MIDSTREAM] = stage.inspect.midstream ? 1 : 0;
   image[body + XG_STREAMS_ON_GAP] = action_word(stage.on_gap, 0, count + 3);
+  image[body + XG_STREAMS_ON_ENCODED] = action_word(stage.on_encoded, 0, count + 5);
   image[body + XG_STREAMS_COUNT] = count;
 }
 
@@ -258,8 +275,12 @@ constexpr std::array<std::string_view, XG_HTTP_NAMED> kNamedHeaders{
     "host",         "user-agent",      "cookie",           "referer",
     "accept",       "accept-encoding", "accept-language",  "connection",
     "content-type", "content-length",  "transfer-encoding"};
+// Of answers; and last the one that says how a body is encoded.
+constexpr std::array<std::string_view, XG_HTTP_ANSWER_NAMED> kAnswersHeaders{
+    "server",       "location",       "set-cookie",        "connection",
+    "content-type", "content-length", "transfer-encoding", "content-encoding"};
 
-// What reading requests takes, of the part that follows streams.
+// What reading requests and answers takes, of the part that follows streams.
 void append_http(u32 body, Compiled& to) {
   to.point_here(body + XG_STREAMS_HTTP_NAMED);
   const auto put = [&](std::string_view word) {
@@ -268,6 +289,7 @@ void append_http(u32 body, Compiled& to) {
   };
   std::for_each(kNamedHeaders.begin(), kNamedHeaders.end(), put);
   std::for_each(std::begin(sig::kHttpMethods), std::end(sig::kHttpMethods), put);
+  std::for_each(kAnswersHeaders.begin(), kAnswersHeaders.end(), put);
   to.point_here(body + XG_STREAMS_HTTP_FITS);
   const u32 first = to.here();
   for (const BestFits& some : kBestFits)
@@ -305,7 +327,10 @@ Check check(const SignaturesSettings& stage) {
     if (const auto why = sig::beyond_bounds(rule))
       return refuse("its rule {}:{} {}", rule.gid, rule.sid, *why);
     if (rule.http && !stage.inspect.http)
-      return refuse("its rule {}:{} asks of requests by HTTP, which \"http\" of \"inspect\" is to read",
+      return refuse("its rule {}:{} asks of HTTP, which \"http\" of \"inspect\" is to read", rule.gid,
+                    rule.sid);
+    if (rule.http && sig::is_of_answers(rule.http->parts.front().part) && !stage.inspect.answers)
+      return refuse("its rule {}:{} asks of answers by HTTP, which \"answers\" of \"inspect\" is to read",
                     rule.gid, rule.sid);
   }
   // What a device numbers a table's words by.
@@ -338,10 +363,11 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
   Sets sets(to);
   std::map<std::vector<u32>, u32> addresses;
   std::map<Pattern, std::vector<u32>> patterns;
-  std::vector<u32> always, hello_rules, http_rules;
+  std::vector<u32> always, hello_rules, request_rules, answer_rules;
   bool asks_hellos = false;
-  u32 parts = 0;                                 // of requests, that are asked for
-  std::size_t longest = 0, longest_of_body = 0;  // of the patterns in streams, and in requests' bodies
+  u32 parts = 0;  // of requests and answers, that are asked for
+  // Of the patterns in streams, and in requests' and answers' bodies.
+  std::size_t longest = 0, longest_of_request = 0, longest_of_answer = 0;
   for (u32 i = 0; i < count; i++) {
     const sig::Signature& rule = rules[i];
     const u32 record = records + i * XG_SIGNATURES_RULE;
@@ -386,13 +412,16 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
       for (const sig::NameIs& part : rule.http->parts) parts |= 1u << static_cast<u32>(part.part);
     const auto pattern = pattern_of(rule, true);
     if (!pattern) {
-      (rule.http ? http_rules : hello_rules).push_back(i);
+      const bool of_answers = rule.http && sig::is_of_answers(rule.http->parts.front().part);
+      (!rule.http ? hello_rules : of_answers ? answer_rules : request_rules).push_back(i);
       continue;
     }
     patterns[*pattern].push_back(i);
     if (pattern->in == static_cast<u32>(In::streams)) longest = std::max(longest, pattern->bytes.size());
     if (pattern->in == static_cast<u32>(In::part) + XG_HTTP_REQUEST_BODY)
-      longest_of_body = std::max(longest_of_body, pattern->bytes.size());
+      longest_of_request = std::max(longest_of_request, pattern->bytes.size());
+    if (pattern->in == static_cast<u32>(In::part) + XG_HTTP_RESPONSE_BODY)
+      longest_of_answer = std::max(longest_of_answer, pattern->bytes.size());
   }
 
   image[at + XG_SIGNATURES_ALWAYS + 1] = static_cast<u32>(always.size());
@@ -400,7 +429,7 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
   image.insert(image.end(), always.begin(), always.end());
 
   std::array<sig::AllWindows, kPlaces> windows;
-  u32 searched = 0;  // parts of requests
+  u32 searched = 0;  // parts of requests and answers
   to.point_here(at + XG_SIGNATURES_PATTERNS);
   const u32 first = to.here();
   image.resize(first + patterns.size() * XG_SIGNATURES_PATTERN, 0);
@@ -427,14 +456,18 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
     const u32 version = version_of(stage, at, to);
     append_streams(stage, at, to);
     image[streams + XG_STREAMS_LONGEST] = static_cast<u32>(longest);
-    image[streams + XG_STREAMS_BODY_LONGEST] = static_cast<u32>(longest_of_body);
+    image[streams + XG_STREAMS_BODY_LONGEST] = static_cast<u32>(longest_of_request);
+    image[streams + XG_STREAMS_ANSWER_LONGEST] = static_cast<u32>(longest_of_answer);
     image[streams + XG_STREAMS_VERSION] = version;
     fullest = std::max({fullest, emit_windows(In::streams, streams + XG_STREAMS_WINDOWS),
                         emit_windows(In::server_names, streams + XG_STREAMS_NAME_WINDOWS)});
     image[streams + XG_STREAMS_HELLOS] = asks_hellos ? 1 : 0;
-    image[streams + XG_STREAMS_HELLO_RULES + 1] = static_cast<u32>(hello_rules.size());
-    to.point_here(streams + XG_STREAMS_HELLO_RULES);
-    image.insert(image.end(), hello_rules.begin(), hello_rules.end());
+    const auto put = [&](const std::vector<u32>& some, u32 place) {
+      image[streams + place + 1] = static_cast<u32>(some.size());
+      to.point_here(streams + place);
+      image.insert(image.end(), some.begin(), some.end());
+    };
+    put(hello_rules, XG_STREAMS_HELLO_RULES);
     image[streams + XG_STREAMS_HTTP] = parts;
     image[streams + XG_STREAMS_HTTP_SEARCHED] = searched;
     to.point_here(streams + XG_STREAMS_HTTP_WINDOWS);
@@ -443,9 +476,8 @@ Result<Placed> emit(const SignaturesSettings& stage, Compiled& to) {
     for (u32 part = 0; part < sig::kHttpParts; part++)
       if ((searched >> part & 1) != 0)
         fullest = std::max(fullest, emit_windows(In::part, each + part * XG_STREAMS_HTTP_WINDOW, part));
-    image[streams + XG_STREAMS_HTTP_RULES + 1] = static_cast<u32>(http_rules.size());
-    to.point_here(streams + XG_STREAMS_HTTP_RULES);
-    image.insert(image.end(), http_rules.begin(), http_rules.end());
+    put(request_rules, XG_STREAMS_HTTP_RULES);
+    put(answer_rules, XG_STREAMS_ANSWER_RULES);
     if (parts != 0) append_http(streams, to);
   }
   if (fullest > kMostAlike)
@@ -472,7 +504,8 @@ std::span<const Outcome> outcomes(const SignaturesSettings&) {
                                                                       {"limit", XG_STREAM_LIMIT},
                                                                       {"changed", XG_STREAM_CHANGED},
                                                                       {"gap", XG_STREAM_GAP},
-                                                                      {"dropped", XG_STREAM_DROP}}};
+                                                                      {"dropped", XG_STREAM_DROP},
+                                                                      {"encoded", XG_STREAM_ENCODED}}};
   return kOutcomes;
 }
 
@@ -535,6 +568,8 @@ std::string describe(const SignaturesSettings& stage, u32 rule, const xg_result*
       return " gap";
     case 4:
       return " dropped";
+    case 5:
+      return " encoded";
     default:
       return " limit";
   }

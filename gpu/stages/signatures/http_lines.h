@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gpu/stages/signatures/http_lines.h: the lines of a request's head by HTTP/1 (gpu/signatures.hpp, "HTTP"),
- * in the text of a client's stream or behind the connection's sides.
+ * gpu/stages/signatures/http_lines.h: the lines of a request's or an answer's head by HTTP/1
+ * (gpu/signatures.hpp, "HTTP"), in the text of a side's stream or behind the connection's sides.
  */
 #ifndef XDPGPU_STAGES_SIGNATURES_HTTP_LINES_H
 #define XDPGPU_STAGES_SIGNATURES_HTTP_LINES_H
@@ -62,6 +62,21 @@ XG_SELDOM u32 xg_http_find(xg_state s, u32 base, u32 from, u32 end, u32 one, u32
   return end;
 }
 
+/* Behind the line that goes on from `from` on; more than `end`: what ends it is not there. by_cr: a CR that
+ * neither CR nor LF follows does, too. */
+XG_SELDOM u32 xg_http_line_behind(xg_state s, u32 base, u32 from, u32 end, bool by_cr) {
+  u32 at = from;
+  for (;;) {
+    at = xg_http_find(s, base, at, end, XG_HTTP_LF, by_cr ? XG_HTTP_CR : XG_HTTP_LF);
+    if (at >= end) return end + 1u;
+    if (xg_http_byte(s, base, at) == XG_HTTP_LF) return at + 1u;
+    at += 1u;
+    if (at == end) return end + 1u;
+    u32 next = xg_http_byte(s, base, at);
+    if (next != XG_HTTP_CR && next != XG_HTTP_LF) return at;
+  }
+}
+
 /* ---- a request's line ------------------------------------------------------------------------------------
  */
 
@@ -79,11 +94,11 @@ XG_FN xg_http_span xg_http_span_of(u32 begin, u32 end) {
 XG_FN u32 xg_http_bytes(xg_http_span some) { return some.end - some.begin; }
 
 struct xg_http_line {
-  xg_http_span all; /* without what ends it */
-  xg_http_span method;
-  xg_http_span uri;      /* empty: there is none */
-  xg_http_span protocol; /* likewise */
-  u32 behind;            /* what ends it */
+  xg_http_span all;    /* without what ends it */
+  xg_http_span first;  /* a method; an answer's protocol */
+  xg_http_span second; /* a URI, a status; empty: there is none */
+  xg_http_span third;  /* a protocol, a message; likewise */
+  u32 behind;          /* what ends it */
 };
 
 /* Without what ends a line. */
@@ -97,46 +112,47 @@ XG_FN u32 xg_http_line_end(xg_state s, u32 base, u32 begin, u32 end) {
 }
 
 /* The words of the line that begins at `begin`, and is no longer than up to `most`: the first one; the
- * second, up to a space or, if there is none, another one that parts words; and all behind that. */
-XG_SELDOM xg_http_line xg_http_read_line(xg_state s, u32 base, u32 begin, u32 most) {
+ * second, of a request up to a space or, if there is none, another one that parts words; and all behind that.
+ */
+XG_SELDOM xg_http_line xg_http_read_line(xg_state s, u32 base, u32 begin, u32 most, bool is_answer) {
   xg_http_line made;
-  made.behind = xg_http_find(s, base, begin, most, XG_HTTP_LF, XG_HTTP_LF);
-  if (made.behind < most) made.behind += 1u;
+  made.behind = xg_http_line_behind(s, base, begin, most, is_answer);
+  if (made.behind > most) made.behind = most;
   u32 end = xg_http_line_end(s, base, begin, made.behind);
   made.all = xg_http_span_of(begin, end);
   u32 at = begin;
   u32 word = 0u;
   u32 first_space = end;
   bool parts = true; /* what stands in front parts words */
-  made.method = made.uri = made.protocol = xg_http_span_of(end, end);
+  made.first = made.second = made.third = xg_http_span_of(end, end);
   for (; at < end && word < 3u; at++) {
     u32 byte = xg_http_byte(s, base, at);
     bool is_space = xg_http_is_space(byte);
     if (parts && is_space) continue;
     if (parts) {
       parts = false;
-      if (word == 0u) made.method.begin = at;
-      if (word == 1u) made.uri.begin = at;
-      if (word == 2u) made.protocol.begin = at;
+      if (word == 0u) made.first.begin = at;
+      if (word == 1u) made.second.begin = at;
+      if (word == 2u) made.third.begin = at;
       if (word == 2u) word = 3u;
       continue;
     }
     if (!is_space) continue;
-    if (word == 1u && byte != 32u) {
+    if (word == 1u && byte != 32u && !is_answer) {
       if (first_space == end) first_space = at;
       continue;
     }
-    if (word == 0u) made.method.end = at;
-    if (word == 1u) made.uri.end = at;
+    if (word == 0u) made.first.end = at;
+    if (word == 1u) made.second.end = at;
     word += 1u;
     parts = true;
   }
   /* No space is behind the second one. */
   if (word == 1u && !parts && first_space != end) {
-    made.uri.end = first_space;
+    made.second.end = first_space;
     at = first_space;
     while (at < end && xg_http_is_space(xg_http_byte(s, base, at))) at += 1u;
-    made.protocol.begin = at;
+    made.third.begin = at;
   }
   return made;
 }
@@ -159,17 +175,31 @@ XG_SELDOM u32 xg_http_which(XG_IN(xg_batch) b, u32 words, u32 count, xg_state s,
   return count;
 }
 
+/* Where something begins behind spaces and NULs; `end`: nothing does. */
+XG_FN u32 xg_http_behind_spaces(xg_state s, u32 base, u32 at, u32 end) {
+  while (at < end) {
+    u32 byte = xg_http_byte(s, base, at);
+    if (byte != 0u && !xg_http_is_space(byte)) break;
+    at += 1u;
+  }
+  return at;
+}
+/* Whether an answer begins at `at`, of bytes up to `end`. */
+XG_FN bool xg_http_begins_answer(xg_state s, u32 base, u32 at, u32 end) {
+  return end - at >= 4u && xg_lower32(xg_http_load(s, base, at)) == 0x70747468u;
+}
+
 /* Whether a line begins a request. */
 XG_FN bool xg_http_begins(XG_IN(xg_batch) b, u32 body, xg_state s, u32 base, xg_http_line line) {
   for (u32 i = 0u; i < 2u; i++) {
-    xg_http_span word = line.protocol;
-    if (i != 0u) word = line.uri;
+    xg_http_span word = line.third;
+    if (i != 0u) word = line.second;
     if (xg_http_bytes(word) >= 5u && xg_lower32(xg_http_load(s, base, word.begin)) == 0x70747468u &&
         xg_http_byte(s, base, word.begin + 4u) == 47u)
       return true;
   }
   u32 methods = b.image.v[body + XG_STREAMS_HTTP_NAMED] + XG_HTTP_NAMED * XG_HTTP_WORD;
-  return xg_http_which(b, methods, XG_HTTP_METHODS, s, base, line.method) < XG_HTTP_METHODS;
+  return xg_http_which(b, methods, XG_HTTP_METHODS, s, base, line.first) < XG_HTTP_METHODS;
 }
 
 /* ---- a head that is read
@@ -189,15 +219,30 @@ struct xg_http_head {
   u32 over; /* 1: there is too little room */
   u32 lines;
   u32 wants; /* a bit for each part that is asked for */
+  /* Of a request, or an answer: its first part; the one that is the first header's value; that of its
+   * Content-Length; that of all headers. The names that are compared, how many, and which one is
+   * Transfer-Encoding. */
+  u32 first;
+  u32 values;
+  u32 length;
+  u32 header;
+  u32 names;
+  u32 named;
+  u32 coding;
+  u32 is_answer;
+  u32 parts; /* 1: a line that goes on is one of its own where it and those in front have colons */
   /* What is behind it: */
-  u32 is_connect;
   u32 is_chunked;
+  u32 is_encoded;
+  u32 has_length; /* 1: a Content-Length says body_bytes */
   u32 body_bytes;
 };
 
 XG_FN bool xg_http_wants(xg_http_head h, u32 part) { return ((h.wants >> part) & 1u) != 0u; }
+/* Where its part's word is. */
+XG_FN u32 xg_http_part(xg_http_head h, u32 part) { return h.room + XG_HTTP_PARTS + part - h.first; }
 XG_FN void xg_http_is(xg_http_head h, u32 part, u32 begin, u32 end) {
-  h.s.v[h.room + XG_HTTP_PARTS + part] = begin | (end - begin) << 16;
+  h.s.v[xg_http_part(h, part)] = begin | (end - begin) << 16;
 }
 /* Whether there is room for so many bytes. */
 XG_FN bool xg_http_fits(XG_INOUT(xg_http_head) h, u32 bytes) {
@@ -231,7 +276,7 @@ XG_SELDOM void xg_http_note(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, u32 beg
   u32 end = h.used;
   u32 name = begin;
   u32 value = begin;
-  u32 colon = xg_http_find(h.s, h.base, begin, end, 58u, 0u);
+  u32 colon = xg_http_find(h.s, h.base, begin, end, 58u, h.is_answer != 0u ? 58u : 0u);
   if (colon < end && xg_http_byte(h.s, h.base, colon) == 58u) {
     name = colon;
     while (name > begin && xg_http_is_blank(xg_http_byte(h.s, h.base, name - 1u))) name -= 1u;
@@ -260,9 +305,7 @@ XG_SELDOM void xg_http_note(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, u32 beg
     says = h.s.v[other];
     h.s.v[other] = says | XG_HTTP_LINE_MORE;
   } else {
-    says = first | xg_http_which(b, b.image.v[h.body + XG_STREAMS_HTTP_NAMED], XG_HTTP_NAMED, h.s, h.base,
-                                 xg_http_span_of(begin, name))
-                       << 8;
+    says = first | xg_http_which(b, h.names, h.named, h.s, h.base, xg_http_span_of(begin, name)) << 8;
   }
   h.s.v[line] = span;
   h.s.v[line + 1u] = value | (end - value) << 16;
@@ -271,35 +314,55 @@ XG_SELDOM void xg_http_note(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, u32 beg
   h.lines += 1u;
 }
 
+/* Whether a line that goes on, from `at` to `to` of the words from `from` on, is one of its own. begin: of
+ * what is in front of it. */
+XG_FN bool xg_http_parts(xg_http_head h, u32 begin, u32 from, u32 at, u32 to) {
+  if (h.parts == 0u) return false;
+  u32 base = h.base;
+  u32 first = begin;
+  u32 end = h.used;
+  for (u32 i = 0u; i < 2u; i++) {
+    if (xg_http_find(h.s, base, first, end, 58u, 58u) == end) return false;
+    base = from;
+    first = at;
+    end = to;
+  }
+  return true;
+}
+
 /* Puts the lines from `at` to `end` of the words from `from` on there, without their ends, those that go on
- * with those in front of them, and notes them; but the first one is a request's. */
+ * with those in front of them, and notes them; but the first one is no header. */
 XG_SELDOM void xg_http_unfold(XG_IN(xg_batch) b, XG_INOUT(xg_http_head) h, u32 from, u32 at, u32 end) {
   bool went_on = false;
   bool is_open = false;
-  bool is_request = true;
+  bool is_header = false;
   u32 begin = h.used;
   for (;;) {
-    u32 behind = xg_http_find(h.s, from, at, end, XG_HTTP_LF, XG_HTTP_LF) + 1u;
+    u32 behind = xg_http_line_behind(h.s, from, at, end, h.is_answer != 0u);
     if (behind > end) behind = end;
     u32 to = xg_http_line_end(h.s, from, at, behind);
     u32 first = at < to ? xg_http_byte(h.s, from, at) : 1u;
     if (at < to) went_on = first == 0u || xg_http_is_blank(first);
     bool goes_on = went_on && is_open && at < end;
-    if (is_open && !goes_on) xg_http_note(b, h, begin);
+    bool parts = goes_on && xg_http_parts(h, begin, from, at, to);
+    if (is_open && (!goes_on || parts)) xg_http_note(b, h, begin);
     if (at >= end) return;
-    if (!goes_on) {
-      while (!is_request && at < to && (first == 0u || xg_http_is_blank(first))) {
+    if (parts) {
+      at += 1u;
+      begin = h.used;
+    } else if (!goes_on) {
+      while (is_header && at < to && (first == 0u || xg_http_is_blank(first))) {
         at += 1u;
         first = at < to ? xg_http_byte(h.s, from, at) : 1u;
       }
       begin = h.used;
-      is_open = !is_request;
+      is_open = is_header;
     }
     xg_http_copy(h.s, h.base, h.used, from, at, to - at);
     h.used += to - at;
     at = behind;
-    if (is_request) went_on = false;
-    is_request = false;
+    if (!is_header) went_on = false;
+    is_header = true;
   }
 }
 

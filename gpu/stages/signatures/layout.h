@@ -266,8 +266,10 @@
 
 /* The body of the part with the table, behind its own words (gpu/stages/table.h). */
 #define XG_STREAMS_WINDOW \
-  10u /* bytes of a block | whether HTTP is read; with the words in front it says which table it is */
+  10u /* bytes of a block | what of HTTP is read; with the words in front it says which table it is */
 #define XG_STREAMS_READS_HTTP 1u
+#define XG_STREAMS_READS_ANSWERS 2u /* too */
+#define XG_STREAMS_READS 3u
 #define XG_STREAMS_OWN 11u
 #define XG_STREAMS_RULES 11u  /* -> the body of the part that inspects packets */
 #define XG_STREAMS_DEPTH 12u  /* bytes of a side that are inspected */
@@ -284,11 +286,11 @@
 #define XG_STREAMS_HELLOS 40u
 #define XG_STREAMS_NAME_WINDOWS 41u
 #define XG_STREAMS_HELLO_RULES 59u
-/* What is asked of requests by HTTP: a bit for each part, and for each that patterns are looked for in; of
- * each part's patterns XG_STREAMS_HTTP_WINDOW words, as XG_SIGNATURES_WINDOWS; -> the numbers of the rules
- * that no pattern finds, and how many; -> the words that are compared, XG_HTTP_WORD words each: headers'
- * names as XG_HTTP_NAMED, and behind them methods; -> what best_fit() has, code point << 8 | byte, in their
- * order, and how many. */
+/* What is asked of requests and answers by HTTP: a bit for each part, and for each that patterns are looked
+ * for in; of each part's patterns XG_STREAMS_HTTP_WINDOW words, as XG_SIGNATURES_WINDOWS; -> the numbers of
+ * the rules about requests that no pattern finds, and how many; -> the words that are compared, XG_HTTP_WORD
+ * words each: requests' headers' names, as XG_HTTP_NAMED, behind them methods, and answers' headers' names;
+ * -> what best_fit() has, code point << 8 | byte, in their order, and how many. */
 #define XG_STREAMS_HTTP 61u
 #define XG_STREAMS_HTTP_SEARCHED 62u
 #define XG_STREAMS_HTTP_WINDOWS 63u
@@ -296,7 +298,12 @@
 #define XG_STREAMS_HTTP_NAMED 66u
 #define XG_STREAMS_HTTP_FITS 67u
 #define XG_STREAMS_BODY_LONGEST 69u /* as XG_STREAMS_LONGEST, of requests' bodies */
-#define XG_STREAMS_WORDS 70u
+/* Of answers: as XG_STREAMS_BODY_LONGEST and XG_STREAMS_HTTP_RULES; and what becomes of packets with which
+ * one's head is read whose body is encoded. */
+#define XG_STREAMS_ANSWER_LONGEST 70u
+#define XG_STREAMS_ANSWER_RULES 71u
+#define XG_STREAMS_ON_ENCODED 73u /* action word */
+#define XG_STREAMS_WORDS 74u
 #define XG_STREAMS_HTTP_WINDOW 18u
 /* Bytes, and up to 20 of them in lower case. */
 #define XG_HTTP_WORD 6u
@@ -335,10 +342,11 @@
 #define XG_SIDE_MARK 102u
 #define XG_SIDE_MARK_WORDS 3u
 #define XG_SIDE_MOST_MARKS 64u /* kMostMarks */
+#define XG_SIDE_END 294u       /* what its FIN says, ~0: it has sent none */
 #define XG_SIDE_BYTES 296u     /* three blocks, and one more word, which may be read */
 #define XG_SIDE_WORDS(window) (300u + 3u * ((window) / 4u))
-/* Behind the sides, where HTTP is read, what is known of the client's side as that. Bytes of it count as the
- * stream's. */
+/* Behind the sides, where HTTP is read, what is known of the client's side as that, and, where answers are,
+ * of the server's. Bytes of it count as the stream's. */
 #define XG_HTTP_IN 0u      /* XG_HTTP_IS_* */
 #define XG_HTTP_AT 1u      /* where that begins or, of data, ends */
 #define XG_HTTP_SEEN 2u    /* up to where ends of lines have been looked for, or data has been taken */
@@ -355,10 +363,17 @@
 /* The rules that match the head and are still to be asked of the body: how many, and their numbers. */
 #define XG_HTTP_AWAITED 13u
 #define XG_HTTP_MOST_AWAITED 32u /* signatures::kMostAwaited */
-#define XG_HTTP_FOUND 48u        /* as XG_SIDE_FOUND, in B(e) or another part */
-/* Of a request that is looked at where each part stands in the bytes behind, first byte | bytes << 16, or
- * XG_HTTP_ABSENT; its headers' lines, XG_HTTP_LINE words each; three windows of bytes, with two more words,
- * which may be written; and of a body in chunks what is in T(e), two windows of bytes and two such words. */
+/* Of the client's: of the first XG_HTTP_MOST_ASKED requests that have no answer a bit each, whether it is a
+ * HEAD, and whether it is a CONNECT; and how many have none. */
+#define XG_HTTP_HEADS 46u
+#define XG_HTTP_CONNECTS 47u
+#define XG_HTTP_UNANSWERED 147u
+#define XG_HTTP_MOST_ASKED 32u /* signatures::kMostAsked */
+#define XG_HTTP_FOUND 48u      /* as XG_SIDE_FOUND, in B(e) or another part */
+/* Of a request or answer that is looked at where each of its parts stands in the bytes behind, first byte |
+ * bytes << 16, or XG_HTTP_ABSENT; its headers' lines, XG_HTTP_LINE words each; three windows of bytes, with
+ * two more words, which may be written; and of a body in chunks what is in T(e), two windows of bytes and two
+ * such words. */
 #define XG_HTTP_PARTS 128u
 #define XG_HTTP_COUNT 19u
 #define XG_HTTP_LINES 148u
@@ -370,15 +385,20 @@
 #define XG_HTTP_BODY_IS_ASKED 1u /* it is the body of a head that was read, and rules ask for it */
 #define XG_HTTP_BODY_IS_CUT 2u   /* in chunks */
 #define XG_HTTP_BODY_IS_WHOLE 4u
+#define XG_HTTP_BODY_IS_ENCODED 8u
 /* A line: the name's first byte | bytes << 16; the value's; a hash of the name; and which line is the first
- * of its name, whether there is another one, and where the name is among XG_STREAMS_HTTP_NAMED. */
+ * of its name, whether there is another one, and which of the names that are compared it has. */
 #define XG_HTTP_LINE 4u
 #define XG_HTTP_LINE_FIRST(word) ((word)&0xffu)
-#define XG_HTTP_LINE_NAMED(word) (((word) >> 8) & 0xffu) /* XG_HTTP_NAMED: nowhere */
+#define XG_HTTP_LINE_NAMED(word) (((word) >> 8) & 0xffu) /* as many as there are: none */
 #define XG_HTTP_LINE_MORE 0x10000u
 
-#define XG_STREAM_RECORD(window, http) \
-  (XG_STREAM_HEAD + 2u * XG_SIDE_WORDS(window) + ((http) != 0u ? XG_HTTP_WORDS(window) : 0u))
+/* reads: XG_STREAMS_READS_* */
+#define XG_STREAM_RECORD(window, reads)                                \
+  (XG_STREAM_HEAD + 2u * XG_SIDE_WORDS(window) +                       \
+   ((reads) == 0u                              ? 0u                    \
+    : ((reads)&XG_STREAMS_READS_ANSWERS) == 0u ? XG_HTTP_WORDS(window) \
+                                               : 2u * XG_HTTP_WORDS(window)))
 #define XG_SIDE_IS_THERE 1u
 #define XG_SIDE_IS_OVER 2u     /* it has sent a FIN */
 #define XG_SIDE_IS_CUT 4u      /* its byte 0 is behind a gap */
@@ -394,18 +414,33 @@
 #define XG_HTTP_REQUEST_LINE 4u
 #define XG_HTTP_HOST 5u
 #define XG_HTTP_RAW_HOST 6u /* from here on values of headers */
-#define XG_HTTP_COOKIE 8u
 #define XG_HTTP_CONTENT_LENGTH 15u
 #define XG_HTTP_HEADER 16u
 #define XG_HTTP_HEADER_NAMES 17u
 #define XG_HTTP_REQUEST_BODY 18u
-/* Places among XG_STREAMS_HTTP_NAMED: those of the parts from XG_HTTP_RAW_HOST on, and: */
+#define XG_HTTP_STAT_CODE 19u /* from here on of answers */
+#define XG_HTTP_STAT_MSG 20u
+#define XG_HTTP_ANSWER_PROTOCOL 21u
+#define XG_HTTP_RESPONSE_LINE 22u
+#define XG_HTTP_SERVER 23u /* from here on values of headers */
+#define XG_HTTP_ANSWER_LENGTH 28u
+#define XG_HTTP_ANSWER_HEADER 29u
+#define XG_HTTP_RESPONSE_BODY 31u
+/* Behind a head's part with all headers: their names, and the body. */
+#define XG_HTTP_TO_NAMES 1u
+#define XG_HTTP_TO_BODY 2u
+/* Which of the names that are compared: those of the parts from XG_HTTP_RAW_HOST and XG_HTTP_SERVER on, of
+ * which one is not among all headers, and: */
+#define XG_HTTP_COOKIES 2u
 #define XG_HTTP_TRANSFER_ENCODING 10u
 #define XG_HTTP_NAMED 11u
+#define XG_HTTP_ANSWER_TRANSFER_ENCODING 6u
+#define XG_HTTP_CONTENT_ENCODING 7u
+#define XG_HTTP_ANSWER_NAMED 8u
 
 /* XG_HTTP_IN: what stands in front of the stream's next bytes. */
 #define XG_HTTP_IS_FIRST 0u      /* a line that says whether this is HTTP */
-#define XG_HTTP_IS_REQUEST 1u    /* a request's line, or one that begins none */
+#define XG_HTTP_IS_REQUEST 1u    /* a request's line, or an answer's, or one that begins none */
 #define XG_HTTP_IS_HEAD 2u       /* the head that begins at AT */
 #define XG_HTTP_IS_PASSED 3u     /* the rest of a line that begins none */
 #define XG_HTTP_IS_BODY 4u       /* a body up to AT */
@@ -414,6 +449,9 @@
 #define XG_HTTP_IS_CHUNK_END 7u  /* the rest of its last line */
 #define XG_HTTP_IS_TRAILER 8u    /* headers behind the last chunk */
 #define XG_HTTP_IS_NONE 9u       /* what is no HTTP */
+#define XG_HTTP_IS_REST 10u      /* a body that ends with the stream */
+#define XG_HTTP_IS_OPTIONAL 11u  /* a body of as many bytes as XG_HTTP_KEPT, or in chunks, or an answer */
+#define XG_HTTP_NOWHERE 0xffffffffu
 #define XG_HTTP_MOST_BODY 0x7fffffffu
 #define XG_HTTP_WORK 32u /* kHttpWork */
 
@@ -424,8 +462,9 @@
 #define XG_STREAM_CHANGED 2u
 #define XG_STREAM_GAP 3u
 #define XG_STREAM_DROP 4u
-#define XG_STREAM_OTHER 5u /* it is no stream's */
-#define XG_STREAM_OUTCOMES 5u
+#define XG_STREAM_ENCODED 5u /* an answer's body is */
+#define XG_STREAM_OTHER 6u   /* it is no stream's */
+#define XG_STREAM_OUTCOMES 6u
 #define XG_STREAM_FIRES 16u
 #define XG_STREAM_PASSES 32u /* a rule has passed its connection */
 /* In the packet's result, beside what is said of its connection: rules of streams stand in its xg_alerts. */

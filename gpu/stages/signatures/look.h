@@ -10,7 +10,7 @@
 #define XDPGPU_STAGES_SIGNATURES_LOOK_H
 
 #include "gpu/stages/signatures/hello.h"
-#include "gpu/stages/signatures/requests.h"
+#include "gpu/stages/signatures/messages.h"
 #include "gpu/stages/signatures/side.h"
 
 /* Nothing is known of the text. */
@@ -36,17 +36,19 @@ struct xg_stream_packet {
   xg_signatures_packet seen;
   u32 connection; /* XG_CONNECTION_* */
   u32 work;
-  u32 over; /* 1: it takes more than it may */
-  u32 end;  /* the position behind its payload */
+  u32 over;    /* 1: it takes more than it may */
+  u32 ends;    /* 1: with what is looked at its side's stream does */
+  u32 encoded; /* 1: it brings an answer's head whose body is */
+  u32 end;     /* the position behind its payload */
   u32 record;
 };
 
-/* What rules ask of a ClientHello or of a request: as of a DNS message that is read, with a name
+/* What rules ask of a ClientHello, a request or an answer: as of a DNS message that is read, with a name
  * (xg_signatures_applies()). */
 #define XG_HELLO_IS_SAID (XG_DNS_IS | XG_DNS_IS_READ | (1u << XG_DNS_NAMES))
 
 /* What is looked at: the text's first `bytes`; a server's name, with a dot in front; the parts of a request's
- * head; or what has come of its body. Of the text and a body `before` bytes are not new. */
+ * or an answer's head; or what has come of its body. Of the text and a body `before` bytes are not new. */
 #define XG_LOOKS_AT_TEXT 0u
 #define XG_LOOKS_AT_NAME 1u
 #define XG_LOOKS_AT_HEAD 2u
@@ -59,7 +61,7 @@ struct xg_stream_looked_at {
   u32 before;
   u32 text;        /* bytes of it */
   u32 size;        /* of all that has come of a body */
-  u32 part;        /* of a head, whose patterns are there; XG_HTTP_REQUEST_BODY: none */
+  u32 part;        /* of a head, whose patterns are there; the body's: none */
   u32 rest;        /* -> the rules that no pattern finds, and how many; 0: they are not asked */
   u32 has_pattern; /* 1: patterns are looked for */
   u32 asked;       /* XG_SIGNATURE_WHEN_WHOLE and XG_SIGNATURE_AT_END, as far as such rules are asked of it */
@@ -71,12 +73,11 @@ struct xg_stream_part {
   u32 begin;
 };
 /* A part of the head that is looked at; a host's has a dot in front of it. False: it has none. */
-XG_FN bool xg_stream_part_of(xg_stream a, u32 record, u32 part, XG_INOUT(xg_stream_part) found) {
-  u32 room = xg_http_room(record, a.window);
-  u32 span = a.s.v[room + XG_HTTP_PARTS + part];
+XG_FN bool xg_stream_part_of(xg_stream a, u32 part, XG_INOUT(xg_stream_part) found) {
+  u32 span = a.s.v[a.room + XG_HTTP_PARTS + part - xg_http_first_part(a)];
   if (span == XG_HTTP_ABSENT) return false;
   found.begin = span & 0xffffu;
-  found.c = xg_words_text(a.s, room + XG_HTTP_BYTES(XG_HTTP_MOST_LINES), found.begin + (span >> 16));
+  found.c = xg_words_text(a.s, a.room + XG_HTTP_BYTES(XG_HTTP_MOST_LINES), found.begin + (span >> 16));
   return true;
 }
 
@@ -85,9 +86,8 @@ XG_FN bool xg_stream_part_of(xg_stream a, u32 record, u32 part, XG_INOUT(xg_stre
  * the body are known to match. Steps are inspected at one place alone: those who inline it all would have
  * them many times.
  */
-XG_SELDOM bool xg_stream_fires(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_IN(xg_stream_packet) k, u32 rule,
-                               XG_IN(xg_stream_looked_at) l, u32 seen_at, u32 least, bool knows_head,
-                               u32 most, XG_INOUT(u32) work) {
+XG_SELDOM bool xg_stream_fires(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 rule, XG_IN(xg_stream_looked_at) l,
+                               u32 seen_at, u32 least, bool knows_head, u32 most, XG_INOUT(u32) work) {
   u32 flags = b.image.v[rule + XG_SIGNATURE_FLAGS];
   bool negates = (flags & XG_SIGNATURE_NEGATES) != 0u;
   u32 steps = rule + XG_SIGNATURE_STEPS;
@@ -117,9 +117,9 @@ XG_SELDOM bool xg_stream_fires(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_IN(xg_s
       name += XG_SIGNATURES_NAME;
       if (l.what != XG_LOOKS_AT_NAME) {
         u32 part = b.image.v[at + XG_NAME_PART];
-        if (part == XG_HTTP_REQUEST_BODY) body = at;
-        if (part == XG_HTTP_REQUEST_BODY || knows_head) continue;
-        if (!xg_stream_part_of(a, k.record, part, text)) return false;
+        if (part == xg_http_body_part(a)) body = at;
+        if (part == xg_http_body_part(a) || knows_head) continue;
+        if (!xg_stream_part_of(a, part, text)) return false;
       }
       bool dotted = (b.image.v[at + XG_NAME_SIZES + 1u] & XG_NAME_DOT_PREFIX) != 0u;
       if (l.what == XG_LOOKS_AT_NAME && !dotted) text.begin += 1u;
@@ -166,8 +166,8 @@ XG_FN bool xg_stream_asks(xg_batch b, xg_stream a, u32 rule, xg_stream_looked_at
 }
 
 /* A rule of which all but the body is known to match, that is asked of that. */
-XG_FN void xg_stream_await(xg_stream a, u32 record, u32 number, XG_INOUT(u32) over) {
-  u32 awaited = xg_http_room(record, a.window) + XG_HTTP_AWAITED;
+XG_FN void xg_stream_await(xg_stream a, u32 number, XG_INOUT(u32) over) {
+  u32 awaited = a.room + XG_HTTP_AWAITED;
   u32 count = a.s.v[awaited];
   if (count == XG_HTTP_MOST_AWAITED) {
     over = 1u;
@@ -185,7 +185,7 @@ XG_FN void xg_stream_try(xg_batch b, xg_stream a, XG_INOUT(xg_stream_packet) k, 
   u32 list = l.rest;
   u32 least = 0u;
   bool awaited = seen == 0u && l.what == XG_LOOKS_AT_BODY;
-  u32 numbers = xg_http_room(k.record, a.window) + XG_HTTP_AWAITED + 1u;
+  u32 numbers = a.room + XG_HTTP_AWAITED + 1u;
   u32 count = 0u;
   if (awaited) count = a.s.v[numbers - 1u];
   if (seen != 0u) {
@@ -212,13 +212,13 @@ XG_FN void xg_stream_try(xg_batch b, xg_stream a, XG_INOUT(xg_stream_packet) k, 
     }
     if (!applies) return;
     u32 work = 0u;
-    bool fires = xg_stream_fires(b, a, k, rule, l, XG_SIGNATURES_SEEN_AT(seen), least, awaited, most, work);
+    bool fires = xg_stream_fires(b, a, rule, l, XG_SIGNATURES_SEEN_AT(seen), least, awaited, most, work);
     k.work += work;
     if (work > most || k.work > most) k.over = 1u;
     if (!fires || k.over != 0u) continue;
     bool asks_body = (b.image.v[rule + XG_SIGNATURE_FLAGS] & XG_SIGNATURE_BODY) != 0u;
     if (asks_body && l.what == XG_LOOKS_AT_HEAD)
-      xg_stream_await(a, k.record, number, k.over);
+      xg_stream_await(a, number, k.over);
     else
       xg_signatures_note(xg_side_found(a), number);
   }
@@ -249,15 +249,16 @@ XG_FN u32 xg_stream_hello(xg_batch b, xg_stream a, XG_INOUT(xg_stream_packet) k,
   return xg_hello_name(b, c, r, a.s, k.record + XG_STREAM_NAME);
 }
 
-/* Whether requests are asked for, and the side is a client's whose first byte is known. */
-XG_FN bool xg_stream_asks_http(xg_batch b, xg_stream a, XG_IN(xg_stream_packet) k) {
-  return a.http != 0u && b.image.v[a.body + XG_STREAMS_HTTP] != 0u &&
-         (k.connection & XG_CONNECTION_ANSWERS) == 0u && (xg_side(a, XG_SIDE_STATE) & XG_SIDE_IS_CUT) == 0u;
+/* Whether the side is read as HTTP: a client's where anything is asked for, as what answers are hangs on the
+ * requests, and a server's where answers are; of sides whose first byte is known. */
+XG_FN bool xg_stream_asks_http(xg_batch b, xg_stream a) {
+  if (a.room == 0u || (xg_side(a, XG_SIDE_STATE) & XG_SIDE_IS_CUT) != 0u) return false;
+  return b.image.v[a.body + XG_STREAMS_HTTP] >> xg_http_first_part(a) != 0u;
 }
 
 /* What has come of a body is to be looked at. */
-XG_FN void xg_stream_body(xg_batch b, xg_stream a, u32 record, XG_INOUT(xg_stream_looked_at) l) {
-  u32 room = xg_http_room(record, a.window);
+XG_FN void xg_stream_body(xg_batch b, xg_stream a, XG_INOUT(xg_stream_looked_at) l) {
+  u32 room = a.room;
   xg_http_data d = xg_http_data_of(a, room);
   l.what = XG_LOOKS_AT_BODY;
   l.words = d.words;
@@ -268,7 +269,7 @@ XG_FN void xg_stream_body(xg_batch b, xg_stream a, u32 record, XG_INOUT(xg_strea
   u32 looked = a.s.v[room + XG_HTTP_LOOKED];
   l.before = looked > front ? looked - front : 0u;
   a.s.v[room + XG_HTTP_LOOKED] = l.size;
-  l.has_pattern = (b.image.v[a.body + XG_STREAMS_HTTP_SEARCHED] >> XG_HTTP_REQUEST_BODY) & 1u;
+  l.has_pattern = (b.image.v[a.body + XG_STREAMS_HTTP_SEARCHED] >> xg_http_body_part(a)) & 1u;
   u32 says = a.s.v[room + XG_HTTP_BODY];
   bool in_first = (says & XG_HTTP_BODY_IS_CUT) != 0u ? a.s.v[room + XG_HTTP_KEPT] != 0u : l.begin < a.window;
   l.asked = 0u;
@@ -276,8 +277,8 @@ XG_FN void xg_stream_body(xg_batch b, xg_stream a, u32 record, XG_INOUT(xg_strea
   if ((says & XG_HTTP_BODY_IS_WHOLE) != 0u) l.asked = XG_SIGNATURE_WHEN_WHOLE | XG_SIGNATURE_AT_END;
 }
 
-/* What is looked at behind `l`: the text; a hello that is whole; of each request each part of its head that
- * patterns are looked for in, those rules that none finds, and its body. False: nothing more. */
+/* What is looked at behind `l`: the text; a hello that is whole; of each request or answer each part of its
+ * head that patterns are looked for in, those rules that none finds, and its body. False: nothing more. */
 XG_FN bool xg_stream_next_look(xg_batch b, xg_stream a, XG_INOUT(xg_stream_packet) k,
                                XG_INOUT(xg_stream_looked_at) l) {
   l.rest = 0u;
@@ -291,43 +292,46 @@ XG_FN bool xg_stream_next_look(xg_batch b, xg_stream a, XG_INOUT(xg_stream_packe
     if (l.bytes != 0u) return true;
   }
   if (l.what == XG_LOOKS_AT_NAME) {
-    l.part = XG_HTTP_REQUEST_BODY;
-    if (!xg_stream_asks_http(b, a, k)) return false;
+    l.part = xg_http_body_part(a);
+    if (!xg_stream_asks_http(b, a)) return false;
   }
   l.rest = 0u;
   u32 searched = b.image.v[a.body + XG_STREAMS_HTTP_SEARCHED];
-  u32 parts = xg_http_room(k.record, a.window) + XG_HTTP_PARTS;
+  u32 body = xg_http_body_part(a);
+  u32 rest = a.body + (a.answers != 0u ? XG_STREAMS_ANSWER_RULES : XG_STREAMS_HTTP_RULES);
   do {
-    if (l.part == XG_HTTP_REQUEST_BODY) {
-      u32 says = xg_http_next(b, a, k.record, l.text, k.over);
+    if (l.part == body) {
+      u32 says = xg_http_next(b, a, k.record, l.text, k.ends != 0u, k.over);
       if (says == XG_HTTP_SAYS_NOTHING) return false;
       if (says == XG_HTTP_SAYS_BODY) {
-        xg_stream_body(b, a, k.record, l);
+        xg_stream_body(b, a, l);
         return true;
       }
       l.what = XG_LOOKS_AT_HEAD;
+      if ((a.s.v[a.room + XG_HTTP_BODY] & XG_HTTP_BODY_IS_ENCODED) != 0u) k.encoded = 1u;
       k.work += XG_HTTP_WORK;
       if (k.work > b.image.v[a.rules + XG_SIGNATURES_WORK]) k.over = 1u;
-      l.part = 0u;
+      l.part = xg_http_first_part(a);
     } else {
       l.part += 1u;
     }
-    while (l.part < XG_HTTP_REQUEST_BODY &&
-           (((searched >> l.part) & 1u) == 0u || a.s.v[parts + l.part] == XG_HTTP_ABSENT))
+    while (l.part < body &&
+           (((searched >> l.part) & 1u) == 0u ||
+            a.s.v[a.room + XG_HTTP_PARTS + l.part - xg_http_first_part(a)] == XG_HTTP_ABSENT))
       l.part += 1u;
-    if (l.part < XG_HTTP_REQUEST_BODY) return true;
-  } while (b.image.v[a.body + XG_STREAMS_HTTP_RULES + 1u] == 0u);
-  l.rest = a.body + XG_STREAMS_HTTP_RULES;
+    if (l.part < body) return true;
+  } while (b.image.v[rest + 1u] == 0u);
+  l.rest = rest;
   l.has_pattern = 0u;
   return true;
 }
 
-/* Looks for rules that fire: with what is new in the text's first `bytes`, and with a hello and requests that
- * are whole by them. These have patterns of their own: where there is no room for what is found in them,
- * behind them nothing is known of the text. */
+/* Looks for rules that fire: with what is new in the text's first `bytes`, if anything is, and with a hello,
+ * requests and answers that are whole by them. These have patterns of their own: where there is no room for
+ * what is found in them, behind them nothing is known of the text. */
 XG_SELDOM void xg_stream_look(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg_stream_packet) k, u32 before,
                               u32 bytes) {
-  u32 room = xg_http_room(k.record, a.window);
+  u32 room = a.room;
   xg_stream_looked_at l;
   l.what = XG_LOOKS_AT_TEXT;
   l.words = a.side + XG_SIDE_BYTES;
@@ -335,18 +339,18 @@ XG_SELDOM void xg_stream_look(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg
   l.bytes = l.text = bytes;
   l.begin = l.size = l.part = l.rest = l.asked = 0u;
   u32 longest = b.image.v[a.body + XG_STREAMS_LONGEST];
-  l.has_pattern = longest != 0u ? 1u : 0u;
+  l.has_pattern = longest != 0u && bytes != before ? 1u : 0u;
   do {
     bool is_text = l.what == XG_LOOKS_AT_TEXT;
     bool is_body = l.what == XG_LOOKS_AT_BODY;
-    bool keeps = is_text || a.http != 0u; /* the text's own stays known */
-    u32 found = !is_text && a.http != 0u ? room + XG_HTTP_FOUND : a.side + XG_SIDE_FOUND;
+    bool keeps = is_text || room != 0u; /* the text's own stays known */
+    u32 found = !is_text && room != 0u ? room + XG_HTTP_FOUND : a.side + XG_SIDE_FOUND;
     xg_state f = xg_found_at(a, found);
     u32 searched = 0u;
     if (is_text) searched = xg_side(a, XG_SIDE_SEARCHED);
     if (is_body) {
       searched = a.s.v[room + XG_HTTP_SEARCHED];
-      longest = b.image.v[a.body + XG_STREAMS_BODY_LONGEST];
+      longest = b.image.v[a.body + (a.answers != 0u ? XG_STREAMS_ANSWER_LONGEST : XG_STREAMS_BODY_LONGEST)];
     }
     if (!is_text && searched == 0u) xg_found_forget(f);
     u32 windows = a.body + XG_STREAMS_WINDOWS;
@@ -355,10 +359,10 @@ XG_SELDOM void xg_stream_look(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg
     text.begin = l.begin;
     if (l.what == XG_LOOKS_AT_NAME) windows = a.body + XG_STREAMS_NAME_WINDOWS;
     if (is_body || l.what == XG_LOOKS_AT_HEAD) {
-      u32 part = is_body ? XG_HTTP_REQUEST_BODY : l.part;
+      u32 part = is_body ? xg_http_body_part(a) : l.part;
       windows = b.image.v[a.body + XG_STREAMS_HTTP_WINDOWS] + part * XG_STREAMS_HTTP_WINDOW;
       if (!is_body && l.has_pattern != 0u) {
-        xg_stream_part_of(a, k.record, part, text);
+        xg_stream_part_of(a, part, text);
         if (part == XG_HTTP_HOST) text.begin -= 1u;
       }
     }
@@ -367,8 +371,9 @@ XG_SELDOM void xg_stream_look(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg
     if (is_text) xg_set_side(a, XG_SIDE_SEARCHED, bytes);
     if (is_body) a.s.v[room + XG_HTTP_SEARCHED] = l.bytes;
     if (f.v[XG_SIGNATURES_FOUND_OVER] != 0u) k.over = 1u;
-    /* Where no pattern is, none of the places is read. */
-    u32 first = f.v[XG_SIGNATURES_FOUND_PATTERNS] != 0u ? 0u : XG_SIGNATURES_SEEN;
+    /* Where no pattern is, none of the places is read; nor of a text that is not new. */
+    bool has_seen = f.v[XG_SIGNATURES_FOUND_PATTERNS] != 0u && (!is_text || bytes != before);
+    u32 first = has_seen ? 0u : XG_SIGNATURES_SEEN;
     for (u32 place = first; place <= XG_SIGNATURES_SEEN && k.over == 0u; place++) {
       u32 seen = 0u;
       for (; place < XG_SIGNATURES_SEEN && seen == 0u; place++) seen = f.v[XG_SIGNATURES_FOUND_SEEN + place];
@@ -380,13 +385,17 @@ XG_SELDOM void xg_stream_look(XG_IN(xg_batch) b, XG_IN(xg_stream) a, XG_INOUT(xg
   } while (xg_stream_next_look(b, a, k, l));
 }
 
-/* The side's stream is whole up to `end`. */
+/* The side's stream is whole up to `end`: by new bytes, or its FIN is. */
 XG_FN void xg_stream_advance(xg_batch b, xg_stream a, u32 end, XG_INOUT(xg_stream_packet) k) {
   u32 next = xg_side(a, XG_SIDE_NEXT);
-  while (next < end) {
+  do {
     u32 text = xg_side(a, XG_SIDE_TEXT);
     u32 block = (next / a.window + 1u) * a.window;
     u32 to = block < end ? block : end;
+    /* So that what ends there hangs on no cut. */
+    u32 last = xg_side(a, XG_SIDE_END);
+    if (last - next - 1u < to - next) to = last;
+    k.ends = to == last ? 1u : 0u;
     xg_stream_look(b, a, k, next - text, to - text);
     while (next < to) {
       u32 up_to = next < k.end && k.end < to ? k.end : to;
@@ -399,8 +408,8 @@ XG_FN void xg_stream_advance(xg_batch b, xg_stream a, u32 end, XG_INOUT(xg_strea
     u32 pieces = xg_side(a, XG_SIDE_PIECES);
     u32 kept = pieces != 0u ? xg_side_piece(a, pieces - 1u, 1u) : end;
     xg_stream_slide(b, a, kept > end ? kept : end);
-    if (a.http != 0u && (k.connection & XG_CONNECTION_ANSWERS) == 0u) xg_http_slide(a, k.record);
-  }
+    if (a.room != 0u) xg_http_slide(a);
+  } while (next < end);
 }
 
 #endif

@@ -80,7 +80,8 @@ class Signatures final : public StageWith<SignaturesSettings> {
     if ((what == What::limit && decided(settings().limit, 1)) ||
         (what == What::changed && decided(Action::drop, 2)) ||
         (what == What::gap && decided(settings().on_gap, 3)) ||
-        (what == What::dropped && decided(Action::drop, 4)))
+        (what == What::dropped && decided(Action::drop, 4)) ||
+        (what == What::encoded && fire.empty() && decided(settings().on_encoded, 5)))
       return true;
     return passes ? std::optional(false) : std::nullopt;
   }

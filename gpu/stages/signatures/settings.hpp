@@ -73,14 +73,15 @@ namespace xdpgpu::gpu {
 // nobody will bring these bytes any more. Then it is cut: no rule holds in it whose steps count from the
 // start (from_start()), nor any across the gap; what had come early is forgotten; `depth` counts anew.
 //
-// With `inspect.http` requests by HTTP are read where a rule asks for one. Their parts have a room of three
-// windows. In it stand the head's lines without their ends, those that go on with those in front of them; and
-// of what is asked for: the URI, of as many bytes as raw_uri has; host, one byte and as many as the URI's
-// authority or the Host header's value has; each header's value that several lines have, that of Host also
-// where host is asked for; header; and header_names. A head for which that is too little is `limit`. Each
-// that is read costs kHttpWork. A body is looked at where it stands in the stream's text, or in two windows
-// more, where it is in chunks. What a head costs that is asked for is counted once, and once more for each
-// rule that is found by its body, with each packet whose B(e) has its pattern.
+// With `inspect.http` requests by HTTP are read where a rule asks for one or for an answer, and with
+// `inspect.answers` answers where one asks for these. Their parts have a room of three windows each. In it
+// stand the head's lines without their ends, those that go on with those in front of them; and of what is
+// asked for: the URI, of as many bytes as raw_uri has; host, one byte and as many as the URI's authority or
+// the Host header's value has; each header's value that several lines have, that of Host also where host is
+// asked for; header; and header_names. A head for which that is too little is `limit`. Each that is read
+// costs kHttpWork. A body is looked at where it stands in the stream's text, or in two windows more, where it
+// is in chunks. What a head costs that is asked for is counted once, and once more for each rule that is
+// found by its body, with each packet whose B(e) has its pattern.
 //
 // A rule that drops has all of the connection's packets dropped from then on; one that passes has nothing
 // more asked of them, no rules for packets either. Of the fast patterns of rules for streams at most
@@ -91,7 +92,8 @@ namespace xdpgpu::gpu {
 // does, those of a side with more fast patterns in it.
 //
 // Verdict's rule: the position + 1 of the rule that drops; of n rules, n + 1: `limit`; n + 2: bytes came anew
-// and were others; n + 3: a gap; n + 4: a rule has dropped its connection.
+// and were others; n + 3: a gap; n + 4: a rule has dropped its connection; n + 5: an answer's body is
+// encoded.
 inline constexpr u32 kMaxSignatures = 65'535;
 
 inline constexpr u32 kMostWork = 2048;
@@ -125,10 +127,12 @@ struct SignaturesSettings {
     u32 window = 4096;       // bytes of a block: a multiple of 64
     bool midstream = false;  // connections whose beginning was not seen
     bool http = true;        // what clients ask by HTTP is read
+    bool answers = true;     // and what servers answer
     u32 idle_ms = 3'600'000;
     bool operator==(const Inspect&) const = default;
   } inspect;
-  Action on_gap = Action::next;  // next, drop or pass
+  Action on_gap = Action::next;      // next, drop or pass
+  Action on_encoded = Action::next;  // likewise
   TableSettings::Evict evict = TableSettings::Evict::lru;
   // next or redirect: whether the host sends on to an interface, ahead of the pipeline, the flows that
   // rules.undecided are for. No device is asked for it.
@@ -141,13 +145,14 @@ struct SignaturesSettings {
   // whether they are what these settings make of them (gpu/stages/signatures/layout.h).
   static constexpr u32 kFixedWords = XG_STREAMS_OWN;
   bool is_of(std::span<const u32> body) const {
-    return body.size() >= XG_STREAMS_WORDS &&
-           body[XG_STREAMS_WINDOW] == (inspect.window | (inspect.http ? XG_STREAMS_READS_HTTP : 0));
+    return body.size() >= XG_STREAMS_WORDS && body[XG_STREAMS_WINDOW] == (inspect.window | reads());
+  }
+  // What of HTTP is read: XG_STREAMS_READS_*.
+  u32 reads() const {
+    return !inspect.http ? 0 : XG_STREAMS_READS_HTTP | (inspect.answers ? XG_STREAMS_READS_ANSWERS : 0);
   }
   // Words that a connection has behind the sets.
-  u32 record_words() const {
-    return streams == 0 ? 0 : XG_STREAM_RECORD(inspect.window, inspect.http ? 1u : 0u);
-  }
+  u32 record_words() const { return streams == 0 ? 0 : XG_STREAM_RECORD(inspect.window, reads()); }
 };
 
 template <class Table>
@@ -169,6 +174,10 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings::Inspect> auto& s) 
       "true: what clients ask by HTTP/1 is read, for rules that are about that. Takes five more windows "
       "of each connection.",
       Say{});
+  table.flag("answers", s.answers,
+             "true: what servers answer is read, too, where 'http' is true. Takes five more windows of each "
+             "connection.",
+             Say{});
   table.time("idle", s.idle_ms, 1, kMaxTimeoutMs, "How long a connection is remembered without a packet.",
              Say{});
 }
@@ -221,7 +230,7 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
       "streams", s.streams, 0, kMaxTableEntries,
       "TCP connections that are followed, for rules that are asked of streams: memory of the device for "
       "all of them is taken when the policy is put in force, six windows and 2.7 KiB each, and with "
-      "'http' five windows and 2.2 KiB more. 0: none.",
+      "'http' five windows and 2.2 KiB more, and as much again with 'answers'. 0: none.",
       Say{});
   table.record("inspect", s.inspect, "\"inspect\"", "How much of a stream is inspected, and of which ones.",
                Say{});
@@ -231,6 +240,12 @@ void fields_of(Table& table, SettingsLike<SignaturesSettings> auto& s) {
       "that is not known, too far ahead of what is missing, or brought anew when it is not kept any more. "
       "With anything but 'drop' it goes on uninspected, and once its receiver acknowledges it, inspection "
       "goes on behind it.",
+      Say{});
+  table.word(
+      "on_encoded", s.on_encoded, kOtherwiseNames,
+      "What becomes of the packet that ends the head of an answer by HTTP whose body is encoded "
+      "(Content-Encoding: gzip and others), where rules ask for bodies: they are not decoded, and looked at "
+      "as they are. 'drop' drops the connection.",
       Say{});
   table.word(
       "evict", s.evict, kEvictNames,

@@ -26,8 +26,10 @@ struct xg_stream {
   u32 body;  /* of this part */
   u32 rules; /* of the one that inspects packets */
   u32 window;
-  u32 http;   /* 1: it has room for requests by HTTP */
-  u32 helped; /* 1: the other lanes of a CUDA warp wait to help (streams_warp.hpp) */
+  u32 reads;   /* XG_STREAMS_READS_* */
+  u32 answers; /* 1: it is the server's */
+  u32 room;    /* where what is known of it as HTTP begins; 0: it is not read as that */
+  u32 helped;  /* 1: the other lanes of a CUDA warp wait to help (streams_warp.hpp) */
 };
 
 XG_FN u32 xg_side(xg_stream a, u32 word) { return a.s.v[a.side + word]; }
@@ -64,6 +66,7 @@ XG_FN void xg_side_begin(xg_stream a, u32 first) {
   for (u32 i = 0u; i < XG_SIDE_MARK; i++) xg_set_side(a, i, 0u);
   xg_set_side(a, XG_SIDE_STATE, XG_SIDE_IS_THERE);
   xg_set_side(a, XG_SIDE_FIRST, first);
+  xg_set_side(a, XG_SIDE_END, ~0u);
   for (u32 which = 0u; which < 2u; which++) xg_set_side(a, XG_SIDE_POWERS + which, 1u);
   xg_side_mark(a, 0u);
 }

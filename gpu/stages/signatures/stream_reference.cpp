@@ -87,6 +87,7 @@ struct Streams::Segment {
 struct Streams::Firing {
   u64 work = 0;
   bool too_many = false;  // fast patterns
+  bool encoded = false;   // an answer's body is
   std::set<u32> rules;
 };
 
@@ -162,15 +163,22 @@ Streams::Outcome Streams::take(Connection& connection, const Segment& segment, S
     if (side.first != segment.sequence + 1) return {};
   }
   if (segment.has(kAck) && other.begun) acknowledge(other, segment.acknowledges);
-  if (side.begun && segment.has(kFin)) side.over = true;
-  if (segment.payload.empty() || connection.passed) return {};
+  const bool answers = segment.from_upper != connection.upper_is_client;
+  bool is_end = false;
+  if (side.begun && segment.has(kFin)) {
+    const u32 ahead = segment.sequence - side.first + static_cast<u32>(segment.payload.size()) -
+                      static_cast<u32>(side.next());
+    if (!side.end && std::int64_t{ahead} <= kReach) side.end = side.next() + ahead;
+    side.over = true;
+    is_end = segment.payload.empty() && ahead == 0 && fin_ends(connection, side, answers);
+  }
+  if ((segment.payload.empty() && !is_end) || connection.passed) return {};
   if (!side.begun) {
     if (!settings_->inspect.midstream) return {What::gap, {}};
     side = {};
     side.begun = true;
     side.first = segment.sequence;
   }
-  const bool answers = segment.from_upper != connection.upper_is_client;
   const bool open = segment.has(kAck) && !segment.has(kSyn);
   seen.connection = XG_CONNECTION_SEEN | XG_CONNECTION_HAS | (answers ? XG_CONNECTION_ANSWERS : 0) |
                     (open ? XG_CONNECTION_ESTABLISHED : 0);
@@ -184,6 +192,19 @@ void Streams::mark(Side& side, u64 position) {
 
 bool Streams::has_mark(const Side& side, std::int64_t position) {
   return std::find(side.marks.begin(), side.marks.end(), position) != side.marks.end();
+}
+
+bool Streams::reads(bool answers) const {
+  return settings_->inspect.http && (!answers || settings_->inspect.answers);
+}
+
+bool Streams::fin_ends(const Connection& connection, const Side& side, bool answers) const {
+  const u32 asked = asked_parts();
+  if (!reads(answers) || (answers ? asked >> sig::kRequestParts : asked) == 0 || side.cut ||
+      side.end != side.next())
+    return false;
+  const HttpMessages& messages = connection.messages[answers ? 1 : 0];
+  return (connection.asked[answers ? 1 : 0] && messages.has_body()) || messages.waits_for_end(side.next());
 }
 
 // What the side has sent is acknowledged up to this number.
@@ -240,12 +261,13 @@ Streams::Outcome Streams::payload(Connection& connection, Side& side, const Segm
   const auto depth = static_cast<std::int64_t>(settings_->inspect.depth);
   bytes = bytes.substr(0, static_cast<std::size_t>(std::max<std::int64_t>(0, depth - at)));
   Outcome outcome{What::inspected, {}};
-  if (!bytes.empty()) outcome = put(connection, side, static_cast<u64>(at), bytes, seen);
+  if (!bytes.empty() || segment.payload.empty())
+    outcome = put(connection, side, static_cast<u64>(at), bytes, seen);
   if (gap && outcome.what == What::inspected && outcome.fire.empty()) outcome.what = What::gap;
   return outcome;
 }
 
-// Bytes that nobody has brought, but for what came early.
+// Bytes that nobody has brought, but for what came early; none: a FIN ends something.
 Streams::Outcome Streams::put(Connection& connection, Side& side, u64 position, std::string_view bytes,
                               const SignaturePacket& seen) {
   for (std::size_t i = 0; i < bytes.size(); i++) {
@@ -266,7 +288,7 @@ Streams::Outcome Streams::put(Connection& connection, Side& side, u64 position, 
   side.early = std::move(all);
   const u64 end = position + bytes.size();
   Outcome outcome = advance(connection, side, seen);
-  mark(side, end);
+  if (!bytes.empty()) mark(side, end);
   if (side.next() != end) mark(side, side.next());
   return outcome;
 }
@@ -275,25 +297,32 @@ Streams::Outcome Streams::put(Connection& connection, Side& side, u64 position, 
 Streams::Outcome Streams::advance(Connection& connection, Side& side, const SignaturePacket& seen) {
   const u64 window = settings_->inspect.window;
   Firing firing;
-  while (!side.early.empty() && side.early.begin()->first == side.next()) {
-    // Up to a block's end.
+  const bool answers = (seen.connection & XG_CONNECTION_ANSWERS) != 0;
+  const auto has_next = [&] { return !side.early.empty() && side.early.begin()->first == side.next(); };
+  do {
+    // Up to a block's end, or the side's.
     const u64 from = kept_from(side), before = side.next() - from;
-    do {
+    bool is_new = false;
+    while (has_next() && !(is_new && (side.next() % window == 0 || side.next() == side.end))) {
+      is_new = true;
       side.text.push_back(side.early.begin()->second);
       side.early.erase(side.early.begin());
-    } while (side.next() % window != 0 && !side.early.empty() && side.early.begin()->first == side.next());
-    look(std::string_view(side.text).substr(from), before, from == 0 && !side.cut, seen, firing);
-    if (from == 0 && !side.cut && (seen.connection & XG_CONNECTION_ANSWERS) == 0)
-      look_for_hello(connection, side.text, seen, firing);
-    if (!side.cut && (seen.connection & XG_CONNECTION_ANSWERS) == 0)
-      look_for_requests(connection, side.text, from, seen, firing);
-  }
+    }
+    if (is_new) look(std::string_view(side.text).substr(from), before, from == 0 && !side.cut, seen, firing);
+    if (from == 0 && !side.cut && !answers) look_for_hello(connection, side.text, seen, firing);
+    if (!side.cut) look_for_messages(connection, side, from, seen, firing);
+  } while (has_next());
   if (firing.too_many || firing.work > settings_->work) {
     connection.dropped = settings_->limit == Action::drop;
-    connection.asked.reset();
+    connection.asked[answers ? 1 : 0].reset();
     return {What::limit, {}};
   }
-  Outcome outcome{What::inspected, {firing.rules.begin(), firing.rules.end()}};
+  if (firing.encoded && settings_->on_encoded == Action::drop) {
+    connection.dropped = true;
+    return {What::encoded, {}};
+  }
+  Outcome outcome{firing.encoded ? What::encoded : What::inspected,
+                  {firing.rules.begin(), firing.rules.end()}};
   if (outcome.fire.empty()) return outcome;
   const sig::Action action = settings_->rules.all()[outcome.fire[0]].action;
   connection.passed = action == sig::Action::pass;
@@ -345,13 +374,14 @@ void Streams::look_for_hello(Connection& connection, std::string_view text, cons
   firing.too_many = firing.too_many || patterns.size() > sig::kMostPatterns;
 }
 
-void Streams::look_for_requests(Connection& connection, std::string_view text, u64 from,
+// What answers are hangs on the requests.
+void Streams::look_for_messages(Connection& connection, const Side& side, u64 from,
                                 const SignaturePacket& seen, Firing& firing) const {
-  const auto& rules = settings_->rules.all();
-  const bool asks = std::any_of(rules.begin(), rules.end(),
-                                [](const sig::Signature& rule) { return rule.http.has_value(); });
-  if (!settings_->inspect.http || !asks) return;
-  const HttpRequests::Said said = connection.requests.go_on(text, from, settings_->inspect.window);
+  const bool answers = (seen.connection & XG_CONNECTION_ANSWERS) != 0;
+  const u32 asked = asked_parts();
+  if (!reads(answers) || (answers ? asked >> sig::kRequestParts : asked) == 0) return;
+  const HttpMessages::Said said = connection.messages[answers ? 1 : 0].go_on(
+      side.text, from, settings_->inspect.window, side.end == side.next(), connection.exchange);
   firing.too_many = firing.too_many || said.too_long;
   for (const auto& one : said.read)
     std::visit([&](const auto& what) { look_at(connection, what, seen, firing); }, one);
@@ -359,8 +389,8 @@ void Streams::look_for_requests(Connection& connection, std::string_view text, u
 
 namespace {
 
-// What the parts of a request take that are asked for (settings.hpp).
-std::size_t room_of(const HttpRequest& request, u32 asked) {
+// What the parts of a request or an answer take that are asked for (settings.hpp).
+std::size_t room_of(const HttpHead& request, u32 asked) {
   using sig::HttpPart;
   const auto asks = [&](HttpPart part) { return (asked >> static_cast<u32>(part) & 1) != 0; };
   const auto bytes = [&](HttpPart part) { return asks(part) && request[part] ? request[part]->size() : 0; };
@@ -370,7 +400,12 @@ std::size_t room_of(const HttpRequest& request, u32 asked) {
   for (u32 part = 0; part < sig::kHttpParts; part++)
     if (asks(HttpPart(part)) || (HttpPart(part) == HttpPart::raw_host && asks(HttpPart::host)))
       room += request.joined_bytes[part];
-  return room + bytes(HttpPart::header) + bytes(HttpPart::header_names);
+  return room + bytes(HttpPart::header) + bytes(HttpPart::header_names) + bytes(HttpPart::answer_header) +
+         bytes(HttpPart::answer_header_names);
+}
+
+bool is_for(const sig::Signature& rule, bool answers) {
+  return rule.http && sig::is_of_answers(rule.http->parts.front().part) == answers;
 }
 
 }  // namespace
@@ -383,30 +418,36 @@ u32 Streams::asked_parts() const {
   return asked;
 }
 
-void Streams::look_at(Connection& connection, const HttpRequest& request, const SignaturePacket& seen,
+void Streams::look_at(Connection& connection, const HttpHead& head, const SignaturePacket& seen,
                       Firing& firing) const {
+  const bool answers = (seen.connection & XG_CONNECTION_ANSWERS) != 0;
+  auto& kept = connection.asked[answers ? 1 : 0];
   firing.work += kHttpWork;
-  connection.asked.reset();
+  kept.reset();
   const auto& rules = settings_->rules.all();
-  if (room_of(request, asked_parts()) > 3 * std::size_t{settings_->inspect.window}) {
+  const u32 parts = asked_parts();
+  if (room_of(head, parts) > 3 * std::size_t{settings_->inspect.window}) {
     firing.too_many = true;
     return;
   }
-  Connection::Asked asked{request, {}, settings_->rules.signatures, settings_->work, settings_->limit};
+  const sig::HttpPart body = answers ? sig::HttpPart::response_body : sig::HttpPart::request_body;
+  const bool asks_body = head.has_body && (parts >> static_cast<u32>(body) & 1) != 0;
+  firing.encoded = firing.encoded || (answers && asks_body && head.encoded);
+  Connection::Asked asked{head, {}, settings_->rules.signatures, settings_->work, settings_->limit};
   std::array<std::set<Pattern>, sig::kHttpParts> patterns;
   for (u32 i = 0; i < rules.size(); i++) {
     const sig::Signature& rule = rules[i];
-    if (!rule.http) continue;
+    if (!is_for(rule, answers)) continue;
     if (sig::found_by(rule) != nullptr) {
       const sig::HttpPart part = rule.http->parts[rule.fast_pattern->buffer - 1].part;
-      if (part == sig::HttpPart::request_body) continue;
-      const auto& text = request[part];
+      if (part == body) continue;
+      const auto& text = head[part];
       const Pattern pattern = pattern_of(rule);
       if (!text || find((part == sig::HttpPart::host ? "." : "") + *text, pattern) == std::string::npos)
         continue;
       patterns[static_cast<std::size_t>(part)].insert(pattern);
     }
-    if (!applies(rule, seen) || !is_asked(*rule.http, request.parts, firing.work)) continue;
+    if (!applies(rule, seen) || !is_asked(*rule.http, head.parts, firing.work)) continue;
     if (sig::body_of(rule) == nullptr)
       firing.rules.insert(i);
     else
@@ -414,23 +455,25 @@ void Streams::look_at(Connection& connection, const HttpRequest& request, const 
   }
   for (const auto& some : patterns) firing.too_many = firing.too_many || some.size() > sig::kMostPatterns;
   firing.too_many = firing.too_many || asked.awaited.size() > sig::kMostAwaited;
-  connection.asked = std::move(asked);
+  if (asks_body) kept = std::move(asked);
 }
 
 void Streams::look_at(Connection& connection, const HttpBody& body, const SignaturePacket& seen,
                       Firing& firing) const {
-  if (!connection.asked) return;
-  const Connection::Asked& asked = *connection.asked;
+  const bool answers = (seen.connection & XG_CONNECTION_ANSWERS) != 0;
+  auto& kept = connection.asked[answers ? 1 : 0];
+  if (!kept) return;
+  const Connection::Asked& asked = *kept;
   const auto& rules = settings_->rules.all();
   const bool is_other = asked.rules != settings_->rules.signatures && *asked.rules != rules;
   if (is_other || asked.work != settings_->work || asked.limit != settings_->limit) {
-    connection.asked.reset();
+    kept.reset();
     return;
   }
   std::set<Pattern> patterns;
   for (u32 i = 0; i < rules.size(); i++) {
     const sig::Signature& rule = rules[i];
-    if (sig::body_of(rule) == nullptr) continue;
+    if (!is_for(rule, answers) || sig::body_of(rule) == nullptr) continue;
     const bool is_found = is_found_by_body(rule);
     if (is_found) {
       const Pattern pattern = pattern_of(rule);
@@ -442,7 +485,7 @@ void Streams::look_at(Connection& connection, const HttpBody& body, const Signat
     if (sig::from_start(rule) && body.bytes != body.text.size()) continue;
     if (sig::asks_when_whole(rule) && !body.is_whole && (!body.loses || sig::asks_for_end(rule))) continue;
     if (!applies(rule, seen)) continue;
-    if (is_found && !is_asked(*rule.http, asked.request.parts, firing.work)) continue;
+    if (is_found && !is_asked(*rule.http, asked.head.parts, firing.work)) continue;
     if (fires(rule, body, firing.work)) firing.rules.insert(i);
   }
   firing.too_many = firing.too_many || patterns.size() > sig::kMostPatterns;

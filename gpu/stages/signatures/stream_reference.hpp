@@ -5,13 +5,15 @@
 // gpu/stages/signatures/settings.hpp say what that is. All of a stream that has come is kept here.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "gpu/reference/ends.hpp"
-#include "gpu/reference/http_requests.hpp"
+#include "gpu/reference/http_messages.hpp"
 #include "gpu/reference/signature.hpp"
 #include "gpu/stages/list.hpp"
 
@@ -20,7 +22,7 @@ namespace xdpgpu::gpu::reference {
 class Streams {
  public:
   // What comes of a packet; in the order in which tables count it.
-  enum class What : u32 { inspected, limit, changed, gap, dropped, other };
+  enum class What : u32 { inspected, limit, changed, gap, dropped, encoded, other };
   struct Outcome {
     What what = What::other;
     std::vector<u32> fire;  // positions of the rules that fire with it, in their order
@@ -43,22 +45,26 @@ class Streams {
     std::map<u64, char> early;  // by position
     u64 acknowledged = 0;
     std::int64_t farthest = 0;  // the end of what it has sent
+    std::optional<u64> end{};   // what its FIN says
     std::vector<u64> marks{0};  // places up to which it was whole where a packet ended
     u64 next() const { return text.size(); }
   };
   struct Connection {
     bool upper_is_client = false, dropped = false, passed = false, reset = false;
     bool hello_is_read = false;  // or there is none
-    HttpRequests requests;
-    // The request whose head was read last, as long as its body is asked for.
+    // The client's, and the server's.
+    std::array<HttpMessages, 2> messages{HttpMessages(HttpMessages::Of::client),
+                                         HttpMessages(HttpMessages::Of::server)};
+    HttpExchange exchange;
+    // The request or answer whose head was read last, as long as its body is asked for.
     struct Asked {
-      HttpRequest request;
+      HttpHead head;
       std::vector<u32> awaited;  // rules that match its head, and are found by no content of its body
       std::shared_ptr<const std::vector<signatures::Signature>> rules;  // that its head was asked by
       u32 work = 0;                                                     // and how much they could take
       Action limit = Action::next;
     };
-    std::optional<Asked> asked;
+    std::array<std::optional<Asked>, 2> asked;
     std::array<Side, 2> sides;
     bool is_over() const { return reset || (sides[0].over && sides[1].over); }
   };
@@ -70,6 +76,9 @@ class Streams {
   void acknowledge(Side& side, u32 number) const;
 
   Outcome take(Connection& connection, const Segment& segment, SignaturePacket& seen);
+  // Whether a FIN without a payload ends a body, or an answer's line. answers: the side is the server's.
+  bool fin_ends(const Connection& connection, const Side& side, bool answers) const;
+  bool reads(bool answers) const;
   Outcome payload(Connection& connection, Side& side, const Segment& segment, const SignaturePacket& seen);
   Outcome put(Connection& connection, Side& side, u64 position, std::string_view bytes,
               const SignaturePacket& seen);
@@ -79,10 +88,10 @@ class Streams {
   // text: what the client has said.
   void look_for_hello(Connection& connection, std::string_view text, const SignaturePacket& seen,
                       Firing& firing) const;
-  // text: what the client has said; from: its first byte that is kept.
-  void look_for_requests(Connection& connection, std::string_view text, u64 from, const SignaturePacket& seen,
+  // from: the side's first byte that is kept.
+  void look_for_messages(Connection& connection, const Side& side, u64 from, const SignaturePacket& seen,
                          Firing& firing) const;
-  void look_at(Connection& connection, const HttpRequest& request, const SignaturePacket& seen,
+  void look_at(Connection& connection, const HttpHead& head, const SignaturePacket& seen,
                Firing& firing) const;
   void look_at(Connection& connection, const HttpBody& body, const SignaturePacket& seen,
                Firing& firing) const;

@@ -53,23 +53,29 @@ XG_FN u32 xg_stream_verdict(xg_batch b, xg_stream a, u32 record, XG_INOUT(xg_str
   xg_state f = xg_side_found(a);
   u32 state = a.s.v[record + XG_STREAM_STATE];
   if (k.over != 0u) {
-    if (a.http != 0u) a.s.v[xg_http_room(record, a.window) + XG_HTTP_BODY] = 0u;
+    if (a.room != 0u) a.s.v[a.room + XG_HTTP_BODY] = 0u;
     if (XG_VERDICT_ACTION(b.image.v[a.rules + XG_SIGNATURES_LIMIT]) == XG_DROP)
       a.s.v[record + XG_STREAM_STATE] = state | XG_STREAM_DROPPED;
     return XG_STREAM_LIMIT;
   }
   u32 first = f.v[XG_SIGNATURES_FOUND_RULES];
-  if (first == ~0u) return XG_STREAM_INSPECTED;
+  u32 what = k.encoded != 0u ? XG_STREAM_ENCODED : XG_STREAM_INSPECTED;
+  if (k.encoded != 0u && XG_VERDICT_ACTION(b.image.v[a.body + XG_STREAMS_ON_ENCODED]) == XG_DROP) {
+    a.s.v[record + XG_STREAM_STATE] = state | XG_STREAM_DROPPED;
+    return what;
+  }
+  if (first == ~0u) return what;
   u32 rule = b.image.v[a.rules + XG_SIGNATURES_RULES] + first * XG_SIGNATURES_RULE;
   u32 action = XG_SIGNATURE_ACTION(b.image.v[rule + XG_SIGNATURE_FLAGS]);
   if (action == XG_SIGNATURE_PASS) state |= XG_STREAM_PASSED;
   if (action == XG_SIGNATURE_DROP) state |= XG_STREAM_DROPPED;
   a.s.v[record + XG_STREAM_STATE] = state;
   xg_signatures_tell(b, k.p, f);
-  return XG_STREAM_INSPECTED | XG_STREAM_FIRES;
+  return what | XG_STREAM_FIRES;
 }
 
-/* `bytes` of the packet, from `from` on, which nobody has brought before, at the position `pos`. */
+/* `bytes` of the packet, from `from` on, which nobody has brought before, at the position `pos`; none: its
+ * FIN, which stands there, ends what was being said. */
 XG_SELDOM u32 xg_stream_take(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, XG_INOUT(xg_stream_packet) k,
                              u32 from, u32 pos, u32 bytes) {
   u32 room = 3u * a.window;
@@ -86,7 +92,8 @@ XG_SELDOM u32 xg_stream_take(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, 
   f.v[XG_SIGNATURES_FOUND_CONNECTION] = 0u;
   for (u32 i = 0u; i < XG_MAX_ALERTS; i++) f.v[XG_SIGNATURES_FOUND_RULES + i] = ~0u;
   k.end = end;
-  for (u32 next = pos; next < end; next = xg_side(a, XG_SIDE_NEXT)) {
+  u32 next = pos;
+  do {
     u32 text = xg_side(a, XG_SIDE_TEXT);
     u32 to = end - text > room ? text + room : end;
     XG_SIDE_COPY(b, a, k.c, from + next - pos, next - text, to - next);
@@ -96,12 +103,25 @@ XG_SELDOM u32 xg_stream_take(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, 
       xg_side_drop_pieces(a, 0u, 1u);
     }
     xg_stream_advance(b, a, to, k);
-  }
+    next = xg_side(a, XG_SIDE_NEXT);
+  } while (next < end);
   if (xg_side(a, XG_SIDE_NEXT) != end) xg_side_mark(a, xg_side(a, XG_SIDE_NEXT));
   return xg_stream_verdict(b, a, record, k);
 }
 
-/* The packet's payload, of a side that has begun. */
+/* Whether the side's FIN ends a body, or an answer's line: all in front of it has come. */
+XG_FN bool xg_stream_ends(xg_batch b, xg_stream a) {
+  u32 next = xg_side(a, XG_SIDE_NEXT);
+  if (next != xg_side(a, XG_SIDE_END) || !xg_stream_asks_http(b, a)) return false;
+  u32 says = a.s.v[a.room + XG_HTTP_BODY] & (XG_HTTP_BODY_IS_ASKED | XG_HTTP_BODY_IS_WHOLE);
+  if (says == XG_HTTP_BODY_IS_ASKED && a.s.v[a.room + XG_HTTP_SO_FAR] != 0u) return true;
+  u32 is = a.s.v[a.room + XG_HTTP_IN];
+  return a.answers != 0u && a.s.v[a.room + XG_HTTP_AT] < next &&
+         (is == XG_HTTP_IS_FIRST || is == XG_HTTP_IS_HEAD || is == XG_HTTP_IS_CHUNK ||
+          is == XG_HTTP_IS_OPTIONAL);
+}
+
+/* The packet's payload, of a side that has begun, or nothing but a FIN that ends something. */
 XG_FN u32 xg_stream_payload(xg_batch b, xg_stream a, u32 record, u32 sequence, XG_INOUT(xg_stream_packet) k) {
   u32 next = xg_side(a, XG_SIDE_NEXT);
   u32 depth = b.image.v[a.body + XG_STREAMS_DEPTH];
@@ -135,7 +155,8 @@ XG_FN u32 xg_stream_payload(xg_batch b, xg_stream a, u32 record, u32 sequence, X
   }
   if (pos >= depth) bytes = 0u;
   if (bytes > depth - pos) bytes = depth - pos;
-  u32 what = bytes == 0u ? XG_STREAM_INSPECTED : xg_stream_take(b, a, record, k, from, pos, bytes);
+  bool is_end = k.seen.payload_bytes == 0u;
+  u32 what = bytes == 0u && !is_end ? XG_STREAM_INSPECTED : xg_stream_take(b, a, record, k, from, pos, bytes);
   return gap && what == XG_STREAM_INSPECTED ? XG_STREAM_GAP : what;
 }
 
@@ -199,9 +220,15 @@ XG_FN u32 xg_stream_packet_of(xg_batch b, xg_stream a, xg_stream other, u32 reco
     there = true;
   }
   if ((flags & XG_STREAM_ACK) != 0u) xg_stream_acknowledge(b, other, t.more[XG_STREAM_ACKNOWLEDGED]);
-  if (there && (marks & XG_STREAM_FIN) != 0u)
+  bool is_end = false;
+  if (there && (marks & XG_STREAM_FIN) != 0u) {
+    u32 end = sequence - xg_side(a, XG_SIDE_FIRST) + k.seen.payload_bytes;
+    if (xg_side(a, XG_SIDE_END) == ~0u && end - xg_side(a, XG_SIDE_NEXT) <= XG_STREAM_REACH)
+      xg_set_side(a, XG_SIDE_END, end);
     xg_set_side(a, XG_SIDE_STATE, xg_side(a, XG_SIDE_STATE) | XG_SIDE_IS_OVER);
-  if (k.seen.payload_bytes == 0u || (state & XG_STREAM_PASSED) != 0u) return XG_STREAM_OTHER;
+    is_end = end == xg_side(a, XG_SIDE_END) && k.seen.payload_bytes == 0u && xg_stream_ends(b, a);
+  }
+  if ((k.seen.payload_bytes == 0u && !is_end) || (state & XG_STREAM_PASSED) != 0u) return XG_STREAM_OTHER;
   if (!there) {
     if (b.image.v[a.body + XG_STREAMS_MIDSTREAM] == 0u) return XG_STREAM_GAP;
     xg_side_begin(a, sequence);
@@ -220,7 +247,7 @@ XG_FN bool xg_stream_is_over(xg_stream a, xg_stream other, u32 record) {
 XG_FN void xg_stream_begin(xg_stream a, xg_stream other, u32 record, u32 client) {
   a.s.v[record + XG_STREAM_STATE] = client;
   a.s.v[record + XG_STREAM_HELLO] = 0u;
-  if (a.http != 0u) xg_http_begin(a, record);
+  xg_http_begin(a, record);
   xg_set_side(a, XG_SIDE_STATE, 0u);
   xg_set_side(other, XG_SIDE_STATE, 0u);
 }
@@ -269,13 +296,14 @@ XG_SELDOM u32 xg_signatures_apply(XG_IN(xg_batch) b, u32 body, XG_IN(xg_touch) t
   a.s = xg_state_of(b, body);
   a.body = body;
   a.rules = b.image.v[body + XG_STREAMS_RULES];
-  a.window = b.image.v[body + XG_STREAMS_WINDOW] & ~XG_STREAMS_READS_HTTP;
-  a.http = b.image.v[body + XG_STREAMS_WINDOW] & XG_STREAMS_READS_HTTP;
+  a.window = b.image.v[body + XG_STREAMS_WINDOW] & ~XG_STREAMS_READS;
+  a.reads = b.image.v[body + XG_STREAMS_WINDOW] & XG_STREAMS_READS;
+  a.room = a.answers = 0u;
   a.helped = t.more[XG_STREAM_NEAR] / XG_STREAM_HELPED;
   xg_stream_packet k;
   if (!xg_stream_see(b, t, b.image.v[a.rules + XG_SIGNATURES_REACH], k.p, k.c)) return XG_STREAM_OTHER;
   if (!xg_signatures_see(b, k.p, k.c, k.seen)) return XG_STREAM_OTHER;
-  k.work = k.over = k.connection = k.end = 0u;
+  k.work = k.over = k.ends = k.encoded = k.connection = k.end = 0u;
   bool brings = k.seen.payload_bytes != 0u;
 
   u64 now = u64(0);
@@ -294,13 +322,16 @@ XG_SELDOM u32 xg_signatures_apply(XG_IN(xg_batch) b, u32 body, XG_IN(xg_touch) t
   }
   u32 way = (entry - set - XG_SET_HEAD) / XG_ENTRY_WORDS;
   u32 record = xg_set_at(b.image.v[body + XG_BODY_SETS]) +
-               (t.set * XG_WAYS + way) * XG_STREAM_RECORD(a.window, a.http);
+               (t.set * XG_WAYS + way) * XG_STREAM_RECORD(a.window, a.reads);
   xg_stream other = a;
   a.side = xg_stream_side_at(record, a.window, t.facts & 1u);
   other.side = xg_stream_side_at(record, a.window, 1u - (t.facts & 1u));
   k.record = record;
   if (is_new || (begins && xg_stream_is_over(a, other, record)))
     xg_stream_begin(a, other, record, xg_stream_client(flags, t.facts & 1u, t));
+  bool upper_is_client = (a.s.v[record + XG_STREAM_STATE] & XG_STREAM_UPPER_CLIENT) != 0u;
+  a.answers = upper_is_client != ((t.facts & 1u) != 0u) ? 1u : 0u;
+  if (a.reads > a.answers) a.room = xg_http_room(record, a.window, a.answers);
   u32 what = xg_stream_packet_of(b, a, other, record, t, k);
   if ((a.s.v[record + XG_STREAM_STATE] & XG_STREAM_PASSED) != 0u) what |= XG_STREAM_PASSES;
   u32 time = !brings && xg_stream_is_over(a, other, record) ? XG_STREAMS_CLOSED : XG_STREAMS_IDLE;
@@ -320,6 +351,9 @@ XG_FN u32 xg_signatures_settle(xg_batch b, u32 body, u32 outcome, xg_view, XG_IN
   if (what == XG_STREAM_CHANGED) return XG_VERDICT(XG_DROP, 0u, 0u, count + 2u);
   if (what == XG_STREAM_GAP) return b.image.v[body + XG_STREAMS_ON_GAP];
   if (what == XG_STREAM_DROP) return XG_VERDICT(XG_DROP, 0u, 0u, count + 4u);
+  /* A rule that fires with it says what becomes of it. */
+  if (what == XG_STREAM_ENCODED && (outcome & XG_STREAM_FIRES) == 0u)
+    return b.image.v[body + XG_STREAMS_ON_ENCODED];
   return XG_NEXT;
 }
 

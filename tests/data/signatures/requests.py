@@ -46,8 +46,9 @@ def usual_ones():
     yield get(b"/nul%00byte", b"Host: x\0y", b"User-Agent: a\0b")
 
 
-def connection(make, number, text, cuts, ends=("192.168.1.5", "198.51.100.7")):
-    """Its frames. The client says the text, cut at these places, and the server answers each request at the end."""
+def connection(make, number, text, cuts, ends=("192.168.1.5", "198.51.100.7"), said=None, said_cuts=()):
+    """Its frames. The client says the text, cut at these places, and the server what is said, or answers each request at
+    the end."""
     (src, dst), sport = ends, 20000 + number
 
     def frame(up, flags, at, seen, payload=b""):
@@ -62,8 +63,12 @@ def connection(make, number, text, cuts, ends=("192.168.1.5", "198.51.100.7")):
     for first, end in zip(places, places[1:]):
         frames.append(frame(True, PSH | ACK, 1 + first, 1, text[first:end]))
         frames.append(frame(False, ACK, 1, 1 + end))
-    answers = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" * len(re.findall(rb"HTTP/1\.", text))
-    frames.append(frame(False, PSH | ACK, 1, 1 + len(text), answers))
+    answers = said or b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" * len(re.findall(rb"HTTP/1\.", text))
+    places = [0, *sorted(set(said_cuts)), len(answers)]
+    for first, end in zip(places, places[1:]):
+        frames.append(frame(False, PSH | ACK, 1 + first, 1 + len(text), answers[first:end]))
+        if said:
+            frames.append(frame(True, ACK, 1 + len(text), 1 + end))
     frames.append(frame(True, FIN | ACK, 1 + len(text), 1 + len(answers)))
     frames.append(frame(False, FIN | ACK, 1 + len(answers), 2 + len(text)))
     frames.append(frame(True, ACK, 2 + len(text), 2 + len(answers)))

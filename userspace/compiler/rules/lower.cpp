@@ -103,14 +103,13 @@ class Lowering {
   Lowered done() && {
     if (is_dns()) made_.dns.emplace();
     if (has_buffer(kServerName)) made_.hello.emplace();
-    if (std::any_of(rule_.buffers.begin(), rule_.buffers.end(), is_of_requests)) made_.http.emplace();
+    if (asks_http()) made_.http.emplace();
     where_ = where();
     header();
     for (const auto& condition : rule_.conditions) ip_protocol(condition);
     if (is_dns()) over_udp();
     if (made_.hello || made_.http) made_.header.protocols &= std::bitset<256>().set(6);
-    if (made_.http && !is_about_requests())
-      not_yet("http", "it may be about answers, which are not read: no flow:to_server says that it is not");
+    if (made_.http) which_way();
     for (const auto& condition : rule_.conditions) this->condition(condition);
     if (const auto why = not_limited(rule_)) not_yet(threshold_keyword(), *why);
     for (const auto& buffer : rule_.buffers) this->buffer(buffer);
@@ -126,7 +125,7 @@ class Lowering {
                         rule_.header.dst.out.empty();
     const sig::Action action = made_.action;
     if (late_) made_.action = sig::Action::alert;
-    return {std::move(made_), {},     over_tcp_too_, std::move(bits_),       noalert_,
+    return {std::move(made_), {},     over_tcp_too_, uploads_too_,           std::move(bits_), noalert_,
             of_connections_,  action, late_,         std::move(shared_rest_)};
   }
 
@@ -166,18 +165,39 @@ class Lowering {
                        [&](const Buffer& one) { return one.name == name; });
   }
 
-  static bool is_of_requests(const Buffer& buffer) { return http_part_of(buffer.name).has_value(); }
-  // And not about answers, which have some of the same parts.
-  bool is_about_requests() const {
-    if (rule_.flow.to_client) return false;
-    constexpr std::string_view kOfBoth[] = {"http_header",     "http_header_names", "http_cookie",
-                                            "http_protocol",   "http_connection",   "http_content_type",
-                                            "http_content_len"};
-    return rule_.flow.to_server ||
-           std::any_of(rule_.buffers.begin(), rule_.buffers.end(), [&](const Buffer& one) {
-             return is_of_requests(one) &&
-                    std::find(std::begin(kOfBoth), std::end(kOfBoth), one.name) == std::end(kOfBoth);
-           });
+  // What files have is said of other protocols, too.
+  bool is_of_http(const Buffer& buffer) const {
+    const bool is_http = rule_.header.protocol == "http" || rule_.header.protocol == "http1";
+    return http_part_of(buffer.name, false) ||
+           (http_part_of(buffer.name, true) && (buffer.name != kFile || is_http));
+  }
+  bool asks_http() const {
+    return std::any_of(rule_.buffers.begin(), rule_.buffers.end(),
+                       [&](const Buffer& one) { return is_of_http(one); });
+  }
+  static constexpr std::string_view kFile = "file_data";
+  // Whether it is about requests or about answers, which have some of the same parts: by what it asks for, or
+  // its flow.
+  void which_way() {
+    const auto asks_alone = [&](bool answers) {
+      return std::any_of(rule_.buffers.begin(), rule_.buffers.end(), [&](const Buffer& one) {
+        return http_part_of(one.name, answers) && !http_part_of(one.name, !answers) && one.name != kFile;
+      });
+    };
+    const bool is_said =
+        rule_.flow.to_client || rule_.flow.to_server || asks_alone(true) || asks_alone(false);
+    uploads_too_ = !is_said && has_buffer(kFile);
+    of_answers_ = rule_.flow.to_client || (!rule_.flow.to_server && asks_alone(true)) || uploads_too_;
+    if (!is_said && !uploads_too_)
+      return not_yet(
+          stream_keyword(),
+          "requests and answers have it: flow:to_server or flow:to_client has to say which is meant");
+    for (const Buffer& one : rule_.buffers)
+      if (is_of_http(one) && !http_part_of(one.name, of_answers_))
+        not_yet(keyword_of_buffer(one.name), of_answers_ ? "no answer by HTTP has it"
+                                             : one.name == kFile
+                                                 ? "what clients send is not taken apart into files"
+                                                 : "no request by HTTP has it");
   }
 
   // It asks for DNS messages by its protocol, or by what it looks at.
@@ -318,7 +338,8 @@ class Lowering {
   void buffer(const Buffer& buffer) {
     if (is_name(buffer)) return name(buffer, made_.dns->names);
     if (buffer.name == kServerName) return name(buffer, made_.hello->names);
-    if (is_of_requests(buffer)) return name(buffer, made_.http->parts);
+    if (made_.http && http_part_of(buffer.name, of_answers_)) return name(buffer, made_.http->parts);
+    if (is_of_http(buffer)) return;  // which_way() says why not
     if (buffer.name != "payload") {
       const auto keyword = keyword_of_buffer(buffer.name);
       not_yet(keyword, buffer.name.ends_with(".hdr") ? "packets are not looked at for it"
@@ -336,7 +357,7 @@ class Lowering {
 
   void name(const Buffer& buffer, std::vector<sig::NameIs>& names) {
     const auto& transforms = buffer.transforms;
-    const auto part = http_part_of(buffer.name);
+    const auto part = http_part_of(buffer.name, of_answers_);
     for (std::size_t i = 0; i < transforms.size(); i++) {
       const auto keyword = std::string_view(transforms[i]).substr(0, transforms[i].find(':'));
       if (keyword != "dotprefix" || i != 0 || (part && *part != sig::HttpPart::host))
@@ -371,7 +392,9 @@ class Lowering {
     if (made_.hello) return kServerName;
     if (made_.http)
       return keyword_of_buffer(
-          std::find_if(rule_.buffers.begin(), rule_.buffers.end(), is_of_requests)->name);
+          std::find_if(rule_.buffers.begin(), rule_.buffers.end(), [&](const Buffer& one) {
+            return is_of_http(one);
+          })->name);
     if (rule_.header.protocol == "tcp-stream") return rule_.header.protocol;
     return rule_.flow.only_stream ? "flow" : "content";
   }
@@ -392,8 +415,10 @@ class Lowering {
           stream_keyword(),
           "it is looked for in a stream: \"streams\" of the stage says how many connections are followed");
     else if (made_.http && streams_ == Streams::without_http)
+      not_yet(stream_keyword(), "it is about HTTP: \"http\" of \"inspect\" says whether that is read");
+    else if (of_answers_ && streams_ == Streams::with_requests)
       not_yet(stream_keyword(),
-              "it is about requests by HTTP: \"http\" of \"inspect\" says whether they are read");
+              "it is about answers by HTTP: \"answers\" of \"inspect\" says whether they are read");
     else
       made_.where = where_;
   }
@@ -439,9 +464,10 @@ class Lowering {
   sig::HostPart rest_;
   std::shared_ptr<const sig::HostPart> shared_rest_;
   std::vector<NotYet> not_yet_;
-  bool over_tcp_too_ = false;
+  bool over_tcp_too_ = false, uploads_too_ = false;
   std::vector<gpu::RuleBits> bits_;
   bool noalert_ = false, of_connections_ = false, late_ = false, lacks_streams_ = false;
+  bool of_answers_ = false;  // made_.http is about these
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 // userspace/compiler/rules/lower.hpp: from rules to signatures (gpu/signatures.hpp): those that packets
 // decide, with what a stage `conntrack` says of their connections, as Suricata 7.0.10 does, and those that
 // TCP streams do, where these are followed. That needs of what applications say no more than DNS over UDP,
-// TLS servers' names and the heads of requests by HTTP/1, and nothing that rules remember but bits (bits.hpp)
+// TLS servers' names and requests and answers by HTTP/1, and nothing that rules remember but bits (bits.hpp)
 // and how often they have alerted (thresholds.hpp).
 //
 // Suricata looks for the contents of a rule for TCP in the stream; of one with a content that has its place
@@ -15,7 +15,8 @@
 // front of it, which holds wherever the rule does.
 //
 // Rules for DNS are for TCP, too, where messages stand in a stream: of those the half that is about UDP is
-// decided (Lowered::over_tcp_too).
+// decided (Lowered::over_tcp_too). Of rules for files that HTTP brings either way it is the half that is
+// about answers (Lowered::uploads_too).
 //
 // Suricata looks at more than single packets all the same, and then says something else: it inspects
 // fragments once more as the packet that they make, and what is inside of a tunnel instead of its outer
@@ -32,9 +33,9 @@
 
 namespace xdpgpu::rules {
 
-// Whether streams are followed, and requests by HTTP are read in them. Where not, rules that are looked for
-// there are not decided.
-enum class Streams : u8 { none, without_http, with_http };
+// Whether streams are followed, and requests by HTTP are read in them, and answers, too. Where not, rules
+// that are looked for there are not decided.
+enum class Streams : u8 { none, without_http, with_requests, with_answers };
 
 // What of a rule is not decided in this release.
 struct NotYet {
@@ -47,6 +48,7 @@ struct Lowered {
   std::optional<gpu::signatures::Signature> signature;
   std::vector<NotYet> not_yet;  // each keyword once, in the rule's order; none where there is a signature
   bool over_tcp_too = false;    // what the rule asks of DNS messages over TCP, the signature does not
+  bool uploads_too = false;     // nor what it asks of files that clients send
   std::vector<gpu::RuleBits> bits{};  // that it asks for, or changes
   bool noalert = false;
   bool of_connections = false;  // it needs a stage `conntrack` in front

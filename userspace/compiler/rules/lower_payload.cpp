@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
+#include <utility>
 
 #include "userspace/compiler/rules/automaton.hpp"
 #include "userspace/compiler/rules/limits.hpp"
@@ -100,7 +102,8 @@ class Lowering {
   }
 
   bool is_name() const {
-    return buffer_.name == "dns_query" || buffer_.name == "tls.sni" || http_part_of(buffer_.name);
+    return buffer_.name == "dns_query" || buffer_.name == "tls.sni" || http_part_of(buffer_.name, false) ||
+           http_part_of(buffer_.name, true);
   }
 
   // ---- variables: Suricata numbers those of byte_extract and those of byte_math from 0 each, and keeps both
@@ -470,9 +473,24 @@ sig::Range<u32> range_of(const Range& range) {
   return {fitting(range.least), fitting(range.most)};
 }
 
-std::optional<sig::HttpPart> http_part_of(std::string_view buffer) {
+std::optional<sig::HttpPart> http_part_of(std::string_view buffer, bool of_answers) {
   using Part = sig::HttpPart;
-  constexpr std::pair<std::string_view, Part> kParts[] = {
+  constexpr std::pair<std::string_view, Part> kOfAnswers[] = {
+      {"http_stat_code", Part::stat_code},
+      {"http_stat_msg", Part::stat_msg},
+      {"http_protocol", Part::answer_protocol},
+      {"http_response_line", Part::response_line},
+      {"http.server", Part::server},
+      {"http.location", Part::location},
+      {"http_cookie", Part::set_cookie},
+      {"http_connection", Part::answer_connection},
+      {"http_content_type", Part::answer_content_type},
+      {"http_content_len", Part::answer_content_length},
+      {"http_header", Part::answer_header},
+      {"http_header_names", Part::answer_header_names},
+      {"file_data", Part::response_body},
+  };
+  constexpr std::pair<std::string_view, Part> kOfRequests[] = {
       {"http_method", Part::method},
       {"http_uri", Part::uri},
       {"http_raw_uri", Part::raw_uri},
@@ -493,7 +511,9 @@ std::optional<sig::HttpPart> http_part_of(std::string_view buffer) {
       {"http_header_names", Part::header_names},
       {"http_client_body", Part::request_body},
   };
-  for (const auto& [name, part] : kParts)
+  const auto parts =
+      of_answers ? std::span<const std::pair<std::string_view, Part>>(kOfAnswers) : kOfRequests;
+  for (const auto& [name, part] : parts)
     if (name == buffer) return part;
   return {};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // userspace/compiler/rules/lower_payload.hpp: what a rule asks of the payload, or of a name in a DNS message
-// or a part of a request, as steps of a signature.
+// or a part of a request or an answer by HTTP, as steps of a signature.
 #pragma once
 
 #include "userspace/compiler/rules/lower.hpp"
@@ -24,9 +24,9 @@ struct LoweredPayload {
   bool matches_nothing = true;                               // all steps may match in a payload of no bytes
   std::vector<NotYet> not_yet;
 };
-// A buffer that is a part of a request by HTTP, if it is one.
-std::optional<gpu::signatures::HttpPart> http_part_of(std::string_view buffer);
-// buffer: one of the rule's, "payload", "dns_query", "tls.sni", or a part of a request.
+// A buffer that is a part of a request, or of an answer, by HTTP, if it is one.
+std::optional<gpu::signatures::HttpPart> http_part_of(std::string_view buffer, bool of_answers);
+// buffer: one of the rule's, "payload", "dns_query", "tls.sni", or a part of a request or an answer.
 LoweredPayload lower_payload(const Rule& rule, const Buffer& buffer);
 
 }  // namespace xdpgpu::rules

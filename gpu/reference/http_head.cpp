@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "gpu/reference/http_request.hpp"
+#include "gpu/reference/http_head.hpp"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "gpu/best_fit.hpp"
@@ -40,6 +41,24 @@ struct RequestLine {
   std::string_view method;
   std::optional<std::string_view> uri{}, protocol{};
 };
+
+// A status line's words, with an answer's protocol for a method, a code for a URI and a message for a
+// protocol.
+RequestLine read_status_line(std::string_view line) {
+  RequestLine made{};
+  const auto word = [&] {
+    line = without_front(line, is_space);
+    const auto end = std::find_if(line.begin(), line.end(), is_space);
+    const auto found = line.substr(0, static_cast<std::size_t>(end - line.begin()));
+    line.remove_prefix(found.size());
+    return found;
+  };
+  made.method = word();
+  if (const auto code = word(); !code.empty()) made.uri = code;
+  line = without_front(line, is_space);
+  if (!line.empty()) made.protocol = line;
+  return made;
+}
 
 RequestLine read_line(std::string_view line) {
   line = without_front(line, is_space);
@@ -232,24 +251,42 @@ struct Field {
   bool is_joined = false;  // several lines have it
 };
 
-Field read_field(std::string_view line) {
+// up_to_nul: of a request; a name that has a NUL in it is none.
+Field read_field(std::string_view line, bool up_to_nul) {
   const std::size_t colon = std::min(line.find(':'), line.size());
-  if (colon == line.size() || line.find('\0') < colon) return {"", std::string(without_back(line, is_blank))};
+  if (colon == line.size() || (up_to_nul && line.find('\0') < colon))
+    return {"", std::string(without_back(line, is_blank))};
   return {std::string(without_back(line.substr(0, colon), is_blank)),
           std::string(without_back(without_front(line.substr(colon + 1), is_blank), is_blank))};
 }
 
+}  // namespace
+
+std::size_t line_bytes(std::string_view text, bool by_cr) {
+  for (std::size_t at = 0; at < text.size(); at++) {
+    if (text[at] == '\n') return at + 1;
+    if (by_cr && text[at] == '\r' && at + 1 < text.size() && text[at + 1] != '\r' && text[at + 1] != '\n')
+      return at + 1;
+  }
+  return std::string_view::npos;
+}
+
+namespace {
+
 // Lines that go on are one with those in front of them. One of CR alone has no name and no value, but behind
-// such a line.
-std::vector<std::string> unfolded(std::string_view lines) {
+// such a line. parts: but where both have a colon.
+std::vector<std::string> unfolded(std::string_view lines, bool parts, bool by_cr) {
   const auto folds = [](char c) { return is_blank(c) || c == '\0'; };
   std::vector<std::string> made;
   bool went_on = false;
   while (!lines.empty()) {
-    const std::size_t end = std::min(lines.find('\n'), lines.size() - 1) + 1;
+    const std::size_t end = std::min(line_bytes(lines, by_cr), lines.size());
     const std::string_view line = without_end_of_line(lines.substr(0, end));
     went_on = line.empty() ? went_on : folds(line[0]);
-    if (went_on && !made.empty())
+    const auto has_colon = [](std::string_view text) { return text.find(':') != std::string_view::npos; };
+    if (went_on && !made.empty() && parts && has_colon(line) && has_colon(made.back()))
+      made.emplace_back(line.substr(1));
+    else if (went_on && !made.empty())
       made.back() += line;
     else
       made.emplace_back(without_front(line, folds));
@@ -265,6 +302,12 @@ struct Named {
   std::string_view name;
   HttpPart part;
 };
+constexpr Named kAnswersNamed[] = {{"server", HttpPart::server},
+                                   {"location", HttpPart::location},
+                                   {"set-cookie", HttpPart::set_cookie},
+                                   {"connection", HttpPart::answer_connection},
+                                   {"content-type", HttpPart::answer_content_type},
+                                   {"content-length", HttpPart::answer_content_length}};
 constexpr Named kNamed[] = {{"user-agent", HttpPart::user_agent},
                             {"cookie", HttpPart::cookie},
                             {"referer", HttpPart::referer},
@@ -291,10 +334,10 @@ std::optional<u64> number_of(std::string_view text) {
 }
 
 // Each once, where it stands first, with all of its values.
-std::vector<Field> joined(const std::vector<std::string>& lines) {
+std::vector<Field> joined(const std::vector<std::string>& lines, bool up_to_nul) {
   std::vector<Field> made;
   for (const std::string& line : lines) {
-    Field field = read_field(line);
+    Field field = read_field(line, up_to_nul);
     const auto known = std::find_if(made.begin(), made.end(), [&](const Field& one) {
       return in_lower_case(one.name) == in_lower_case(field.name);
     });
@@ -310,7 +353,7 @@ std::vector<Field> joined(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-bool is_empty_line(std::string_view line) { return line == "\n" || line == "\r\n"; }
+bool is_empty_line(std::string_view line) { return line == "\n" || line == "\r\n" || line == "\r"; }
 
 bool begins_request(std::string_view line) {
   const RequestLine read = read_line(without_end_of_line(line));
@@ -324,44 +367,106 @@ bool begins_request(std::string_view line) {
              std::end(sig::kHttpMethods);
 }
 
-HttpRequest read_http_request(std::string_view head) {
-  HttpRequest made;
-  const auto set = [&](HttpPart part, std::string_view text) {
-    made.parts[static_cast<std::size_t>(part)] = text;
-  };
+namespace {
+
+void set(HttpHead& to, HttpPart part, std::string_view text) {
+  to.parts[static_cast<std::size_t>(part)] = text;
+}
+
+// What stands behind the first line.
+struct Headers {
+  std::span<const Named> named;
+  std::string_view cookie;  // the one that is not among all
+  HttpPart all, names;
+  bool up_to_nul, parts;  // read_field(), unfolded()
+};
+void read_headers(std::string_view lines, const Headers& of, HttpHead& to) {
+  // Up to the empty line.
+  if (lines.ends_with('\n')) lines.remove_suffix(1);
+  if (lines.ends_with('\r')) lines.remove_suffix(1);
+  const auto single = unfolded(lines, of.parts, !of.up_to_nul);
+  for (const std::string& one : single) {
+    to.line_bytes += one.size();
+    const Field field = read_field(one, of.up_to_nul);
+    if (in_lower_case(field.name) == "content-encoding" && !field.value.empty() &&
+        in_lower_case(field.value) != "identity")
+      to.encoded = true;
+  }
+  std::string all, names;
+  for (const Field& field : joined(single, of.up_to_nul)) {
+    const std::string name = in_lower_case(field.name);
+    names += field.name + "\r\n";
+    if (name != of.cookie) all += field.name + ": " + field.value + "\r\n";
+    for (const Named& one : of.named)
+      if (one.name == name) {
+        set(to, one.part, field.value);
+        if (field.is_joined) to.joined_bytes[static_cast<std::size_t>(one.part)] = field.value.size();
+      }
+    if (name == "content-length") to.content_length = number_of(field.value);
+    if (name == "transfer-encoding" && in_lower_case(field.value).find("chunked") != std::string::npos)
+      to.chunked = true;
+  }
+  if (!all.empty()) set(to, of.all, all);
+  if (!names.empty()) set(to, of.names, "\r\n" + names + "\r\n");
+}
+
+u32 status_of(std::string_view code) {
+  u32 value = 0;
+  for (const char c : code) {
+    if (c < '0' || c > '9' || value >= 100) return 0;
+    value = value * 10 + static_cast<u32>(c - '0');
+  }
+  return value >= 100 ? value : 0;
+}
+
+}  // namespace
+
+Method method_of(std::string_view line) {
+  const std::string method = in_lower_case(read_line(without_end_of_line(line)).method);
+  return method == "head" ? Method::head : method == "connect" ? Method::connect : Method::other;
+}
+
+bool begins_answer(std::string_view line) {
+  line = without_front(without_end_of_line(line), [](char c) { return is_space(c) || c == '\0'; });
+  return in_lower_case(line.substr(0, 4)) == "http";
+}
+
+HttpHead read_http_answer(std::string_view head) {
+  HttpHead made;
+  const std::size_t line_end = std::min(line_bytes(head, true), head.size());
+  const std::string_view line = without_end_of_line(head.substr(0, line_end));
+  const RequestLine read = read_status_line(line);
+  made.line_bytes = line.size();
+  set(made, HttpPart::response_line, line);
+  set(made, HttpPart::answer_protocol, read.method);
+  if (read.uri) {
+    set(made, HttpPart::stat_code, *read.uri);
+    made.status = status_of(*read.uri);
+  }
+  if (read.protocol) set(made, HttpPart::stat_msg, *read.protocol);
+  read_headers(head.substr(line_end),
+               {kAnswersNamed, "set-cookie", HttpPart::answer_header, HttpPart::answer_header_names, false,
+                read.method == "HTTP/1.1"},
+               made);
+  return made;
+}
+
+HttpHead read_http_request(std::string_view head) {
+  HttpHead made;
   const std::size_t line_end = head.find('\n') + 1;
   const std::string_view line = without_end_of_line(head.substr(0, line_end));
   const RequestLine read = read_line(line);
   const Uri uri = read_uri(read.uri.value_or(""));
-  set(HttpPart::request_line, line);
-  set(HttpPart::method, read.method);
-  made.is_connect = in_lower_case(read.method) == "connect";
-  if (read.uri) {
-    set(HttpPart::raw_uri, *read.uri);
-    set(HttpPart::uri, normalized(uri));
-  }
-  if (read.protocol) set(HttpPart::protocol, *read.protocol);
-  std::string_view lines = head.substr(line_end);
-  if (!lines.empty()) lines.remove_suffix(lines.ends_with("\r\n") ? 2 : 1);
-  const auto single = unfolded(lines);
   made.line_bytes = line.size();
-  for (const std::string& one : single) made.line_bytes += one.size();
-  std::string all, names;
-  for (const Field& field : joined(single)) {
-    const std::string name = in_lower_case(field.name);
-    names += field.name + "\r\n";
-    if (name != "cookie") all += field.name + ": " + field.value + "\r\n";
-    for (const Named& one : kNamed)
-      if (one.name == name) {
-        set(one.part, field.value);
-        if (field.is_joined) made.joined_bytes[static_cast<std::size_t>(one.part)] = field.value.size();
-      }
-    if (name == "content-length") made.content_length = number_of(field.value);
-    if (name == "transfer-encoding" && in_lower_case(field.value).find("chunked") != std::string::npos)
-      made.chunked = true;
+  set(made, HttpPart::request_line, line);
+  set(made, HttpPart::method, read.method);
+  if (read.uri) {
+    set(made, HttpPart::raw_uri, *read.uri);
+    set(made, HttpPart::uri, normalized(uri));
   }
-  if (!all.empty()) set(HttpPart::header, all);
-  if (!names.empty()) set(HttpPart::header_names, "\r\n" + names + "\r\n");
+  if (read.protocol) set(made, HttpPart::protocol, *read.protocol);
+  read_headers(head.substr(line_end),
+               {kNamed, "cookie", HttpPart::header, HttpPart::header_names, true, false}, made);
   std::optional<std::string> host;
   const auto& header = made[HttpPart::raw_host];
   if (uri.authority)
@@ -369,7 +474,7 @@ HttpRequest read_http_request(std::string_view head) {
   else if (header)
     host = host_of(*header);
   if (uri.authority || header) made.host_bytes = 1 + (uri.authority ? uri.authority->size() : header->size());
-  if (host) set(HttpPart::host, *host);
+  if (host) set(made, HttpPart::host, *host);
   return made;
 }
 
