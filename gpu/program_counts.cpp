@@ -28,7 +28,8 @@ constexpr u32 kRouteBytes = 64;   // of struct bpf_fib_lookup
 constexpr u32 kRegisters = 11, kStackSlots = 64;
 constexpr u32 kNobody = ~0u;
 
-enum class Kind : u8 { number, context, stack, packet, map, value };
+// A record is what is reserved of a ringbuf: the run's own, as its packet is.
+enum class Kind : u8 { number, context, stack, packet, map, value, record };
 
 // What is known of a register, or of eight bytes of the stack.
 struct Value {
@@ -452,7 +453,8 @@ class Follower {
     if (by.mask == 0) {
       low = high = static_cast<i64>(by.value);
     } else {
-      if (base.kind != Kind::packet && base.kind != Kind::value) return std::nullopt;
+      if (base.kind != Kind::packet && base.kind != Kind::value && base.kind != Kind::record)
+        return std::nullopt;
       if (by.most() > u64{1} << 33) return std::nullopt;
       low = static_cast<i64>(by.value);
       high = static_cast<i64>(by.most());
@@ -500,7 +502,7 @@ class Follower {
                            : number(cut_bits(Bits::unknown(shaky_on_stack(low, high + width)), width * 8));
     } else if (base.kind == Kind::value) {
       loaded = of_value(base, low, high, width);
-    } else if (base.kind != Kind::packet) {
+    } else if (base.kind != Kind::packet && base.kind != Kind::record) {
       refuse(fmt::format("instruction {} loads from an address that is not known beforehand", at_));
       return false;
     }
@@ -587,6 +589,15 @@ class Follower {
           return false;
         }
         return holds_still(what.shaky(), "writes to the packet by");
+      case Kind::record: {
+        const bool exchanges = is_atomic && i.immediate == BPF_CMPXCHG;
+        if (!holds_still(what.shaky() | (exchanges ? reg(0).shaky() : 0), "puts out")) return false;
+        if (exchanges)
+          reg(0) = number(Bits::unknown());
+        else if (is_atomic && (i.immediate & BPF_FETCH) != 0)
+          reg(i.source) = number(Bits::unknown());
+        return true;
+      }
       case Kind::stack:
         if (low < -512 || low + (base.high - base.low) + width > 0) return may_be_nowhere(base);
         if (base.low != base.high)
@@ -808,6 +819,13 @@ class Follower {
         if (!reads(reg(2), 512, reg(3)) || !holds_still(reg(3).shaky() | reg(4).shaky(), "gives a helper"))
           return false;
         break;
+      case BPF_FUNC_ringbuf_reserve:
+        if (!holds_still(reg(2).shaky() | reg(3).shaky(), "gives a helper")) return false;
+        answer = pointer(Kind::record, 0, 0);
+        break;
+      case BPF_FUNC_ringbuf_submit:
+      case BPF_FUNC_ringbuf_discard:
+        break;
       case BPF_FUNC_fib_lookup:
         if (!looked_up_route()) return false;
         break;
@@ -896,7 +914,7 @@ class Follower {
   // A helper reads memory: all of it has to hold still. `bytes`: at most so many, but where `size` is more.
   bool reads(const Value& from, u32 bytes, const Value& size) {
     if (size.is_zero() || is_nowhere(from) || from.kind == Kind::packet || from.kind == Kind::context ||
-        from.kind == Kind::map)
+        from.kind == Kind::map || from.kind == Kind::record)
       return true;
     if (from.kind == Kind::stack) {
       u64 shaky = 0;

@@ -132,6 +132,12 @@ std::optional<u32> helper_of(std::int32_t number) {
       return XG_PROGRAM_PERF_OUTPUT;
     case BPF_FUNC_ringbuf_output:
       return XG_PROGRAM_RING_OUTPUT;
+    case BPF_FUNC_ringbuf_reserve:
+      return XG_PROGRAM_RESERVE;
+    case BPF_FUNC_ringbuf_submit:
+      return XG_PROGRAM_SUBMIT;
+    case BPF_FUNC_ringbuf_discard:
+      return XG_PROGRAM_DISCARD;
     case BPF_FUNC_fib_lookup:
       return XG_PROGRAM_FIB_LOOKUP;
     default:

@@ -74,7 +74,9 @@ bool changes_maps(const Operation& one, const Keeps& keeps, const Kinds& kinds) 
 }
 
 // Another place than these the text does not write to, but to the packet.
-bool is_elsewhere(const Kind& kind) { return kind.of == Of::stack || kind.of == Of::value; }
+bool is_elsewhere(const Kind& kind) {
+  return kind.of == Of::stack || kind.of == Of::value || kind.of == Of::record;
+}
 bool writes_packet(const Operation& one, const Keeps& keeps, const Kinds& kinds) {
   switch (one.operation) {
     case XG_PROGRAM_STORE:
@@ -153,6 +155,8 @@ void follow(const Operation& one, u32 stack, const Keeps& keeps, Kinds& kinds) {
   } else if (one.operation == XG_PROGRAM_LOOK_UP) {
     const Kind map = kinds.registers[1];
     call(kinds, map.of == Of::map ? Kind{Of::value, map.number} : kAnything);
+  } else if (one.operation == XG_PROGRAM_RESERVE) {
+    call(kinds, {Of::record});
   } else if (one.operation == XG_PROGRAM_FIB_LOOKUP) {
     kinds.spilled.clear();
     call(kinds, kAnything);

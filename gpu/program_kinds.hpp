@@ -23,7 +23,7 @@ struct Operation {
 Operation operation_at(std::span<const u32> code, u32 at);
 
 struct Kind {
-  enum class Of : u8 { nothing, anything, context, packet, stack, value, map } of = Of::nothing;
+  enum class Of : u8 { nothing, anything, context, packet, stack, value, map, record } of = Of::nothing;
   u32 number = 0;  // of the function whose stack it is, the entry's 0; of the map
   bool operator==(const Kind&) const = default;
 };

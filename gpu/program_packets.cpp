@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "gpu/program_packets.hpp"
 
+#include <fmt/format.h>
 #include <linux/bpf.h>
+
+#include <array>
 
 #include "gpu/program_code.hpp"
 #include "gpu/program_kinds.hpp"
 #include "gpu/stages/program_numbers.h"
+#include "maps/packet.h"
 
 namespace xdpgpu::gpu::programs {
 namespace {
@@ -61,6 +65,62 @@ std::optional<PacketChange> change_by(const Program& program) {
   return std::nullopt;
 }
 
+// Where jumps and calls lead to.
+std::vector<bool> targets_of(const std::vector<Instruction>& all) {
+  std::vector<bool> targets(all.size());
+  for (std::size_t at = 0; at < all.size(); ++at) {
+    const Instruction& i = all[at];
+    const u8 kind = BPF_CLASS(i.opcode);
+    const bool points = i.opcode == (BPF_LD | BPF_IMM | BPF_DW) && i.source == BPF_PSEUDO_FUNC;
+    if (kind != BPF_JMP && kind != BPF_JMP32 && !points) continue;
+    const bool by_immediate = points || i.opcode == (BPF_JMP32 | BPF_JA) || BPF_OP(i.opcode) == BPF_CALL;
+    const std::int64_t to = static_cast<std::int64_t>(at) + 1 + (by_immediate ? i.immediate : i.offset);
+    if (to >= 0 && to < static_cast<std::int64_t>(all.size())) targets[static_cast<std::size_t>(to)] = true;
+  }
+  return targets;
+}
+
+struct Output {
+  const char* name;
+  u8 size;  // the register that says how many bytes
+};
+std::optional<Output> output_at(const Instruction& one) {
+  if (!calls_helper(one)) return std::nullopt;
+  switch (one.immediate) {
+    case BPF_FUNC_perf_event_output:
+      return Output{"bpf_perf_event_output", 5};
+    case BPF_FUNC_ringbuf_output:
+      return Output{"bpf_ringbuf_output", 3};
+    case BPF_FUNC_ringbuf_reserve:
+      return Output{"bpf_ringbuf_reserve", 2};
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<PacketChange> too_long_by(const Program& program) {
+  const auto& all = program.instructions;
+  const std::vector<bool> targets = targets_of(all);
+  std::array<std::optional<u32>, 16> known{};
+  for (std::size_t at = 0; at < all.size(); ++at) {
+    const Instruction& i = all[at];
+    if (targets[at]) known = {};
+    if (const auto output = output_at(i); output && known[output->size].value_or(0) > XG_EVENT_BYTES)
+      return PacketChange{static_cast<u32>(at),
+                          fmt::format("calls {} for {} bytes", output->name, *known[output->size])};
+    const u8 kind = BPF_CLASS(i.opcode);
+    if (kind == BPF_JMP && BPF_OP(i.opcode) == BPF_CALL)
+      known = {};
+    else if ((kind == BPF_ALU || kind == BPF_ALU64) && BPF_OP(i.opcode) == BPF_MOV &&
+             BPF_SRC(i.opcode) == BPF_K)
+      known[i.destination] = static_cast<u32>(i.immediate);
+    else if (kind != BPF_JMP && kind != BPF_JMP32 && kind != BPF_ST)
+      known[i.destination] = known[i.source] = std::nullopt;
+    if (i.opcode == (BPF_LD | BPF_IMM | BPF_DW)) ++at;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<PacketChange> change_of_packet(const Program& program) {
@@ -73,12 +133,15 @@ std::optional<PacketChange> output_of(const Program& program) {
   for (const Program& part : parts_of(program))
     for (std::size_t i = 0; i < part.instructions.size(); ++i) {
       const Instruction& one = part.instructions[i];
-      if (!calls_helper(one)) continue;
-      if (one.immediate == BPF_FUNC_perf_event_output)
-        return PacketChange{static_cast<u32>(i), "calls bpf_perf_event_output"};
-      if (one.immediate == BPF_FUNC_ringbuf_output)
-        return PacketChange{static_cast<u32>(i), "calls bpf_ringbuf_output"};
+      if (const auto output = output_at(one))
+        return PacketChange{static_cast<u32>(i), std::string("calls ") + output->name};
     }
+  return std::nullopt;
+}
+
+std::optional<PacketChange> too_long_output_of(const Program& program) {
+  for (const Program& part : parts_of(program))
+    if (auto output = too_long_by(part)) return output;
   return std::nullopt;
 }
 

@@ -19,8 +19,13 @@ struct PacketChange {
 // nothing else; nothing: none is plain, and a store may still turn out to be one.
 std::optional<PacketChange> change_of_packet(const Program& program);
 
-// The first instruction that puts something out for a packet (bpf_perf_event_output, bpf_ringbuf_output),
+// The first instruction that puts something out for a packet (bpf_perf_event_output, bpf_ringbuf_output,
+// bpf_ringbuf_reserve),
 // and of which helper it is a call; nothing: none does.
 std::optional<PacketChange> output_of(const Program& program);
+
+// The first one that does so, or reserves it, for more bytes than a packet has room for (XG_EVENT_BYTES),
+// where it is plain how many: the program is answered as if a ring were full.
+std::optional<PacketChange> too_long_output_of(const Program& program);
 
 }  // namespace xdpgpu::gpu::programs

@@ -61,7 +61,8 @@ bool is_asked(u32 operation) {
   return operation == XG_PROGRAM_ATOMIC || operation == XG_PROGRAM_UPDATE || operation == XG_PROGRAM_ERASE ||
          operation == XG_PROGRAM_CSUM_DIFF || operation == XG_PROGRAM_REDIRECT ||
          operation == XG_PROGRAM_REDIRECT_MAP || operation == XG_PROGRAM_PERF_OUTPUT ||
-         operation == XG_PROGRAM_RING_OUTPUT || operation == XG_PROGRAM_FIB_LOOKUP;
+         operation == XG_PROGRAM_RING_OUTPUT || operation == XG_PROGRAM_FIB_LOOKUP ||
+         operation == XG_PROGRAM_RESERVE || operation == XG_PROGRAM_SUBMIT || operation == XG_PROGRAM_DISCARD;
 }
 bool adjusts(u32 operation) {
   return operation == XG_PROGRAM_ADJUST_HEAD || operation == XG_PROGRAM_ADJUST_META ||
@@ -269,7 +270,7 @@ class Translator {
       else
         line("goto back{};", frame().run);
     } else if (one.operation == XG_PROGRAM_LOOK_UP) {
-      add_look_up(kinds);
+      add_look_up(one, kinds);
     } else if (one.operation == XG_PROGRAM_TIME || one.operation == XG_PROGRAM_RANDOM ||
                one.operation == XG_PROGRAM_QUEUE) {
       line("r0 = u64(m.{});", one.operation == XG_PROGRAM_TIME     ? "time"
@@ -351,7 +352,7 @@ class Translator {
   // Which memory an address may be of, the most likely one first.
   std::vector<Kind> places(const Kind& likely) const {
     if (likely.of == Of::packet || likely.of == Of::stack || likely.of == Of::context ||
-        (likely.of == Of::value && likely.number < maps()))
+        likely.of == Of::record || (likely.of == Of::value && likely.number < maps()))
       return {likely};
     std::vector<Kind> all{{Of::packet}};
     for (u32 i = 0; i <= depth(); ++i) all.push_back({Of::stack, i});
@@ -367,6 +368,8 @@ class Translator {
                            bytes);
       case Of::value:
         return fmt::format("xg_translated_in_value(m, a, {}u, {}u)", kind.number, bytes);
+      case Of::record:
+        return fmt::format("xg_translated_in_record(m, a, {}u)", bytes);
       default:
         return bytes == 4 ? "xg_translated_in_context(a)" : "false";
     }
@@ -386,6 +389,8 @@ class Translator {
         return fmt::format("xg_program_words_get(s, {}, {}u)", stack_at(kind), bytes);
       case Of::value:
         return fmt::format("xg_translated_state_get(state, {}, {}u)", value_at(kind), bytes);
+      case Of::record:
+        return fmt::format("xg_program_words_get(m.record_words, xg_program_low(a), {}u)", bytes);
       default:
         return "xg_translated_context_get(m, a)";
     }
@@ -433,9 +438,13 @@ class Translator {
             "xg_translated_state_set(state, {1}, {2}u, {3}); "
             "else",
             is_there(kind, one.bytes), value_at(kind), one.bytes, operand(one));
+      if (kind.of == Of::record)
+        line("if ({}) xg_program_words_set(m.record_words, xg_program_low(a), {}u, {}); else",
+             is_there(kind, one.bytes), one.bytes, operand(one));
       // Else what comes behind it takes the packet for one that is as it came.
       const bool is_known = kinds.registers[one.destination].of != Of::stack &&
-                            kinds.registers[one.destination].of != Of::value;
+                            kinds.registers[one.destination].of != Of::value &&
+                            kinds.registers[one.destination].of != Of::record;
       if (kind.of == Of::packet && is_known)
         line(
             "if (xg_translated_is_packet(a)) {{ XG_BEGIN xg_program_stored(m, a, {}u, {}); if (m.fault != "
@@ -499,18 +508,20 @@ class Translator {
     return {};
   }
 
-  void add_look_up(const Kinds& kinds) {
+  void add_look_up(const Operation& one, const Kinds& kinds) {
     const Kind map = kinds.registers[1];
     const bool known = map.of == Of::map && map.number < maps() &&
                        map_word(map.number, XG_PROGRAM_MAP_TYPE) != XG_PROGRAM_PROGRAMS &&
                        map_word(map.number, XG_PROGRAM_MAP_KEY) <= kMostKeyWords * 4;
-    if (!known) return line("{};", leave());
+    // A map that another one gave, or one of several: that is asked for, where steps are counted.
+    if (!known) return counts_steps_ ? add_asking(one, kinds) : line("{};", leave());
     const u32 bytes = map_word(map.number, XG_PROGRAM_MAP_KEY), words = (bytes + 3) / 4;
     looked_up_[map.number] += 1;
     line("if (r1 != {}) {};", programs::number(xg_program_pointer(XG_PROGRAM_MAPS + map.number, 0)), leave());
     line("a = r2;");
     for (const Kind& kind : places(kinds.registers[2])) {
-      if (kind.of == Of::context || (kind.of == Of::packet && kinds.written)) continue;
+      if (kind.of == Of::context || kind.of == Of::record || (kind.of == Of::packet && kinds.written))
+        continue;
       std::string key;
       for (u32 i = 0; i < words; ++i) {
         const u32 here = std::min(bytes - i * 4, 4u);

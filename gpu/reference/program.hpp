@@ -24,6 +24,9 @@
 //   event, with XG_EVENT_BYTES at most: R0 is 0. What is longer, or comes behind it, is answered as the
 //   kernel answers where a ring has no room: -E2BIG and -ENOSPC, of a ringbuf -EAGAIN. Each processor has its
 //   event: an index of another one than the packet's is -EOPNOTSUPP.
+//   * ringbuf_reserve likewise: a record is the packet's event from then on, unless it is discarded, and
+//   another one finds no room; one that is longer is none. Its bytes are 0 at first, where the kernel's are
+//   what stood there. One that is neither submitted nor discarded, of a program that is ended, is no event.
 #pragma once
 
 #include <array>

@@ -136,12 +136,15 @@ ProgramFault redirect_map(ProgramRun& run) {
   return ProgramFault::none;
 }
 
+// For an event of the packet's.
+bool has_room(const ProgramRun& run) { return !run.event && !run.memory.has_record(); }
+
 // What is answered where the map, the context and the bytes are right. 0: this is the packet's event.
 int put_out(const ProgramRun& run, const ProgramMap& map, u64 flags, std::size_t bytes, u32& asked) {
   asked = 0;
   if (map.settings().type == BPF_MAP_TYPE_RINGBUF) {
     if ((flags & ~u64{BPF_RB_NO_WAKEUP | BPF_RB_FORCE_WAKEUP}) != 0) return -EINVAL;
-    return bytes > XG_EVENT_BYTES || run.event ? -EAGAIN : 0;
+    return bytes > XG_EVENT_BYTES || !has_room(run) ? -EAGAIN : 0;
   }
   if ((flags & ~(BPF_F_CTXLEN_MASK | BPF_F_INDEX_MASK)) != 0) return -EINVAL;
   asked = static_cast<u32>((flags & BPF_F_CTXLEN_MASK) >> 32);
@@ -151,7 +154,15 @@ int put_out(const ProgramRun& run, const ProgramMap& map, u64 flags, std::size_t
   if (index >= map.settings().entries) return -E2BIG;
   if (index != run.packet.queue) return -EOPNOTSUPP;
   if (bytes > XG_EVENT_BYTES) return -E2BIG;
-  return run.event ? -ENOSPC : 0;
+  return has_room(run) ? 0 : -ENOSPC;
+}
+
+void make_event(ProgramRun& run, u32 map, const Bytes& bytes, u32 asked) {
+  xg_event& event = run.event.emplace();
+  event.map = static_cast<u16>(map);
+  event.length = static_cast<u16>(bytes.size());
+  event.asked = asked;
+  std::ranges::copy(bytes, event.bytes);
 }
 
 ProgramFault output(ProgramRun& run, u32 type, u64 pointer, u64 address, u64 count, u64 flags) {
@@ -164,11 +175,34 @@ ProgramFault output(ProgramRun& run, u32 type, u64 pointer, u64 address, u64 cou
   const int answer = put_out(run, *map, flags, bytes.size(), asked);
   run.registers[0] = signed_number(answer);
   if (answer != 0) return ProgramFault::none;
-  xg_event& event = run.event.emplace();
-  event.map = static_cast<u16>(ProgramMemory::number_of_map(pointer));
-  event.length = static_cast<u16>(bytes.size());
-  event.asked = asked;
-  std::ranges::copy(bytes, event.bytes);
+  make_event(run, ProgramMemory::number_of_map(pointer), bytes, asked);
+  return ProgramFault::none;
+}
+
+ProgramFault reserve(ProgramRun& run) {
+  auto& r = run.registers;
+  const ProgramMap* const map = run.memory.map_at(r[1]);
+  if (map == nullptr || map->settings().type != BPF_MAP_TYPE_RINGBUF) return ProgramFault::wrong_map;
+  const u64 bytes = r[2], flags = r[3];
+  r[0] = 0;
+  if (flags != 0 || bytes > XG_EVENT_BYTES || !has_room(run)) return ProgramFault::none;
+  run.record_map = ProgramMemory::number_of_map(r[1]);
+  run.memory.reserve(bytes);
+  run.steps += bytes / 8;
+  r[0] = ProgramMemory::pointer(ProgramMemory::kRecord, 0);
+  return ProgramFault::none;
+}
+
+// Whatever its flags are, which only say whether who waits is woken up.
+ProgramFault leave_record(ProgramRun& run, bool submits) {
+  auto& r = run.registers;
+  if (r[1] != ProgramMemory::pointer(ProgramMemory::kRecord, 0) || !run.memory.has_record())
+    return ProgramFault::out_of_bounds;
+  const Bytes bytes = run.memory.leave_record();
+  r[0] = 0;
+  if (!submits) return ProgramFault::none;
+  make_event(run, run.record_map, bytes, 0);
+  run.steps += bytes.size() / 8;
   return ProgramFault::none;
 }
 
@@ -212,6 +246,12 @@ ProgramFault call_helper(ProgramRun& run, std::int32_t number) {
       return output(run, BPF_MAP_TYPE_PERF_EVENT_ARRAY, r[2], r[4], r[5], r[3]);
     case BPF_FUNC_ringbuf_output:
       return output(run, BPF_MAP_TYPE_RINGBUF, r[1], r[2], r[3], r[4]);
+    case BPF_FUNC_ringbuf_reserve:
+      return reserve(run);
+    case BPF_FUNC_ringbuf_submit:
+      return leave_record(run, true);
+    case BPF_FUNC_ringbuf_discard:
+      return leave_record(run, false);
     case BPF_FUNC_fib_lookup:
       return run.packet.routes == nullptr ? ProgramFault::unknown_helper : look_up_route(run);
     case BPF_FUNC_ktime_get_ns:

@@ -20,6 +20,7 @@ struct ProgramRun {
   std::array<u64, 11> registers{};
   std::optional<ProgramRedirect> redirect;
   std::optional<xg_event> event;
+  u32 record_map = 0;  // of the record that memory has
   u64 steps = 0;
 };
 

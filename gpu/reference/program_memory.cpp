@@ -71,6 +71,9 @@ ProgramFault ProgramMemory::bytes_at(u64 address, u64 bytes, bool writes, std::s
   } else if (object >= kStack && object < kStack + functions_) {
     if (!inside(offset, bytes, 0, kProgramStackBytes)) return ProgramFault::out_of_bounds;
     found = std::span(stacks_[object - kStack]).subspan(offset, bytes);
+  } else if (object == kRecord && record_) {
+    if (!inside(offset, bytes, 0, record_->size())) return ProgramFault::out_of_bounds;
+    found = std::span(*record_).subspan(offset, bytes);
   } else if (object >= kValue && object - kValue < values_.size()) {
     ProgramValue& value = *values_[object - kValue];
     if (!inside(offset, bytes, 0, value.bytes.size())) return ProgramFault::out_of_bounds;

@@ -7,14 +7,17 @@
 //   1                      the context, struct xdp_md
 //   2                      the packet, with what is in front of it and behind it
 //   3                      a function: the lower half is its first instruction
+//   4                      the record that it has reserved of a ringbuf
 //   16 + n                 the stack of the n-th function from the entry; its top is the offset 512
 //   2^28 + n               a map
 //   2^29 + n               a map's value
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "gpu/reference/program.hpp"
 
@@ -22,7 +25,7 @@ namespace xdpgpu::gpu::reference {
 
 class ProgramMemory {
  public:
-  static constexpr u32 kContext = 1, kPacket = 2, kFunction = 3, kStack = 16, kMap = 1u << 28,
+  static constexpr u32 kContext = 1, kPacket = 2, kFunction = 3, kRecord = 4, kStack = 16, kMap = 1u << 28,
                        kValue = 1u << 29;
 
   static constexpr u64 pointer(u32 object, u32 offset) { return u64{object} << 32 | offset; }
@@ -53,6 +56,11 @@ class ProgramMemory {
   // The program's number of the map, nothing for one that was found in another.
   static u32 number_of_map(u64 pointer) { return object_of(pointer) - kMap; }
 
+  // A record of so many bytes, all 0, until it is left again. There is one at a time.
+  void reserve(std::size_t bytes) { record_.emplace(bytes); }
+  bool has_record() const { return record_.has_value(); }
+  std::vector<u8> leave_record() { return *std::exchange(record_, std::nullopt); }
+
   // As the kernel's net/core/filter.c has it: 0 or -errno, which changes nothing.
   int adjust_head(std::int32_t by);
   int adjust_meta(std::int32_t by);
@@ -80,6 +88,7 @@ class ProgramMemory {
   ProgramFault fault_ = ProgramFault::none;
   std::array<std::array<u8, kProgramStackBytes>, kMostProgramFrames> stacks_{};
   u32 functions_ = 1;
+  std::optional<std::vector<u8>> record_;
   const ProgramMaps* maps_;
   // What the program has found: one number each, however often it is found.
   std::vector<std::shared_ptr<ProgramValue>> values_;

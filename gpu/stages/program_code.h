@@ -199,6 +199,7 @@ XG_FN void xg_program_start(XG_PROGRAM_MACHINE, u32 program) {
   m.gives_back = 0u;
   m.redirect_to = 0u;
   m.has_event = 0u;
+  m.record = 0u;
   XG_PROGRAM_OWN.loop_turns[0] = u64(0);
   XG_PROGRAM_OWN.loop_context[0] = u64(0);
   m.frames = 1u;

@@ -127,6 +127,8 @@ XG_FN bool xg_program_buffer(XG_PROGRAM_MACHINE, u64 address, u32 bytes, XG_INOU
   return xg_program_find(XG_PROGRAM_IT, address, bytes, false, place);
 }
 
+/* Whether there is room for an event of the packet's. */
+XG_FN bool xg_program_has_room(XG_PROGRAM_MACHINE_READ) { return m.has_event == 0u && m.record == 0u; }
 /* What a program that puts out so many bytes is answered, of a map of the right type; and how much of its
  * packet it asks for. 0: this is the packet's event. */
 XG_FN u64 xg_program_output_answer(XG_PROGRAM_MACHINE_READ, u32 operation, u32 map, u32 bytes,
@@ -136,7 +138,8 @@ XG_FN u64 xg_program_output_answer(XG_PROGRAM_MACHINE_READ, u32 operation, u32 m
   asked = 0u;
   if (of_ring) {
     if (flags > u64(XG_PROGRAM_WAKE_UPS)) return xg_program_error(XG_PROGRAM_EINVAL);
-    if (bytes > XG_EVENT_BYTES || m.has_event != 0u) return xg_program_error(XG_PROGRAM_EAGAIN);
+    if (bytes > XG_EVENT_BYTES || !xg_program_has_room(XG_PROGRAM_IT))
+      return xg_program_error(XG_PROGRAM_EAGAIN);
     return u64(0);
   }
   asked = u32(flags >> 32);
@@ -148,11 +151,11 @@ XG_FN u64 xg_program_output_answer(XG_PROGRAM_MACHINE_READ, u32 operation, u32 m
     return xg_program_error(XG_PROGRAM_E2BIG);
   if (index != m.queue) return xg_program_error(XG_PROGRAM_EOPNOTSUPP);
   if (bytes > XG_EVENT_BYTES) return xg_program_error(XG_PROGRAM_E2BIG);
-  return m.has_event != 0u ? xg_program_error(XG_PROGRAM_ENOSPC) : u64(0);
+  return xg_program_has_room(XG_PROGRAM_IT) ? u64(0) : xg_program_error(XG_PROGRAM_ENOSPC);
 }
 /* The map that a program puts out to. False, with the fault: it is none for that. */
 XG_FN bool xg_program_output_map(XG_PROGRAM_MACHINE, u32 operation, XG_INOUT(u32) map) {
-  const bool of_ring = operation == XG_PROGRAM_RING_OUTPUT;
+  const bool of_ring = operation != XG_PROGRAM_PERF_OUTPUT;
   if (!of_ring && XG_PROGRAM_OWN.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u)) {
     m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
     return false;
@@ -165,8 +168,35 @@ XG_FN bool xg_program_output_map(XG_PROGRAM_MACHINE, u32 operation, XG_INOUT(u32
   m.fault = XG_PROGRAM_WRONG_MAP;
   return false;
 }
+/* Whether a program that reserves a record of a ringbuf gets it, where there is such a one. */
+XG_FN bool xg_program_may_reserve(XG_PROGRAM_MACHINE_READ) {
+  return XG_PROGRAM_OWN.r[2] <= u64(XG_EVENT_BYTES) && XG_PROGRAM_OWN.r[3] == u64(0) &&
+         xg_program_has_room(XG_PROGRAM_IT);
+}
+/* Whether R1 is the record. False, with the fault: it is not, or there is none. */
+XG_FN bool xg_program_is_record(XG_PROGRAM_MACHINE) {
+  if (m.record != 0u && XG_PROGRAM_OWN.r[1] == xg_program_pointer(XG_PROGRAM_RECORD, 0u)) return true;
+  m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
+  return false;
+}
 #ifndef XG_PROGRAM_IN_BUFFER
-/* A quad of the event at a time: its memory may be the host's. */
+/* So many bytes from that place on are the packet's event. A quad of it at a time: its memory may be the
+ * host's. */
+XG_FN void xg_program_make_event(XG_PROGRAM_MACHINE, u32 map, u32 asked, xg_program_place place, u32 bytes) {
+  m.has_event = 1u;
+  if (!XG_IS_THERE(m.event) || m.seeks_key == XG_PROGRAM_SEEKS) return;
+  m.event.v[0] = XG_QUAD(map | bytes << 16, asked, 0u, 0u);
+  for (u32 done = 0u; done < bytes; done += 16u) {
+    const u32 left = bytes - done;
+    const u64 first = xg_program_read(XG_PROGRAM_IT, place, left < 8u ? left : 8u);
+    place.at += 8u;
+    u64 second = u64(0);
+    if (left > 8u) second = xg_program_read(XG_PROGRAM_IT, place, left < 16u ? left - 8u : 8u);
+    place.at += 8u;
+    m.event.v[1u + done / 16u] =
+        XG_QUAD(xg_program_low(first), u32(first >> 32), xg_program_low(second), u32(second >> 32));
+  }
+}
 XG_SELDOM u64 xg_program_put_out(XG_PROGRAM_MACHINE, u32 operation) {
   const bool of_ring = operation == XG_PROGRAM_RING_OUTPUT;
   const u32 bytes = xg_program_low(of_ring ? XG_PROGRAM_OWN.r[3] : XG_PROGRAM_OWN.r[5]);
@@ -180,19 +210,30 @@ XG_SELDOM u64 xg_program_put_out(XG_PROGRAM_MACHINE, u32 operation) {
     return u64(0);
   const u64 answer = xg_program_output_answer(XG_PROGRAM_IT, operation, map, bytes, asked);
   if (answer != u64(0)) return answer;
-  m.has_event = 1u;
-  if (!XG_IS_THERE(m.event) || m.seeks_key == XG_PROGRAM_SEEKS) return u64(0);
-  m.event.v[0] = XG_QUAD(map | bytes << 16, asked, 0u, 0u);
-  for (u32 done = 0u; done < bytes; done += 16u) {
-    const u32 left = bytes - done;
-    const u64 first = xg_program_read(XG_PROGRAM_IT, place, left < 8u ? left : 8u);
-    place.at += 8u;
-    u64 second = u64(0);
-    if (left > 8u) second = xg_program_read(XG_PROGRAM_IT, place, left < 16u ? left - 8u : 8u);
-    place.at += 8u;
-    m.event.v[1u + done / 16u] =
-        XG_QUAD(xg_program_low(first), u32(first >> 32), xg_program_low(second), u32(second >> 32));
-  }
+  xg_program_make_event(XG_PROGRAM_IT, map, asked, place, bytes);
+  return u64(0);
+}
+XG_SELDOM u64 xg_program_reserve(XG_PROGRAM_MACHINE) {
+  u32 map = 0u;
+  if (!xg_program_output_map(XG_PROGRAM_IT, XG_PROGRAM_RESERVE, map) ||
+      !xg_program_may_reserve(XG_PROGRAM_IT))
+    return u64(0);
+  const u32 bytes = xg_program_low(XG_PROGRAM_OWN.r[2]);
+  for (u32 i = 0u; i < (bytes + 3u) / 4u; i++) m.record_words[i] = 0u;
+  m.record = XG_PROGRAM_HAS_RECORD | bytes << 16 | map;
+  m.steps += bytes / 8u;
+  return xg_program_pointer(XG_PROGRAM_RECORD, 0u);
+}
+XG_SELDOM u64 xg_program_leave_record(XG_PROGRAM_MACHINE, bool submits) {
+  if (!xg_program_is_record(XG_PROGRAM_IT)) return u64(0);
+  const u32 bytes = XG_PROGRAM_RECORD_BYTES(m.record), map = XG_PROGRAM_RECORD_MAP(m.record);
+  m.record = 0u;
+  if (!submits) return u64(0);
+  xg_program_place place;
+  place.memory = XG_PROGRAM_IN_RECORD;
+  place.at = 0u;
+  xg_program_make_event(XG_PROGRAM_IT, map, 0u, place, bytes);
+  m.steps += bytes / 8u;
   return u64(0);
 }
 /* Whether the run is not in its turn, and asks for something of that map only. */
@@ -306,6 +347,9 @@ XG_FN u64 xg_program_help(XG_PROGRAM_MACHINE, u32 operation) {
   if (operation == XG_PROGRAM_REDIRECT_MAP) return xg_program_redirect_map(XG_PROGRAM_IT);
   if (operation == XG_PROGRAM_PERF_OUTPUT || operation == XG_PROGRAM_RING_OUTPUT)
     return xg_program_put_out(XG_PROGRAM_IT, operation);
+  if (operation == XG_PROGRAM_RESERVE) return xg_program_reserve(XG_PROGRAM_IT);
+  if (operation == XG_PROGRAM_SUBMIT || operation == XG_PROGRAM_DISCARD)
+    return xg_program_leave_record(XG_PROGRAM_IT, operation == XG_PROGRAM_SUBMIT);
   if (XG_PROGRAM_OWN.r[1] != xg_program_pointer(XG_PROGRAM_CONTEXT, 0u)) {
     m.fault = XG_PROGRAM_OUT_OF_BOUNDS;
     return u64(0);

@@ -17,7 +17,8 @@
 #define XG_PROGRAM_IN_STATE 1u
 #define XG_PROGRAM_IN_FRAME 2u
 #define XG_PROGRAM_IN_ARGUMENTS 3u
-#define XG_PROGRAM_IN_EVENT 4u /* where a machine's arrays stand in memory */
+#define XG_PROGRAM_IN_EVENT 4u  /* where a machine's arrays stand in memory */
+#define XG_PROGRAM_IN_RECORD 5u /* where they do not */
 XG_RECORD(xg_program_place) { u32 memory, at; };
 
 /* Words of the tables (DeviceCode::tables), and of a map's record there. */
@@ -45,7 +46,7 @@ XG_RECORD(xg_program_place) { u32 memory, at; };
 #define XG_PROGRAM_MAP_ELEMENTS 10u
 #define XG_PROGRAM_MAP_FREE 11u
 #define XG_PROGRAM_MAP_VALUES 12u
-#define XG_PROGRAM_MAP_STRIDE 13u        /* words from one value to the next, an even number */
+#define XG_PROGRAM_MAP_STRIDE 13u        /* words from one value to the next: 1 or an even number */
 #define XG_PROGRAM_MAP_BUCKET_MASK 14u   /* buckets of a shard, a power of two, - 1 */
 #define XG_PROGRAM_MAP_ELEMENT_WORDS 15u /* words from one element to the next */
 #define XG_PROGRAM_MAP_SHARD_SHIFT 16u   /* of a hash, so that what is left is a shard's number */
@@ -93,6 +94,16 @@ XG_FN bool xg_program_find(XG_PROGRAM_MACHINE, u64 address, u32 bytes, bool writ
     first = m.meta;
     size = m.end;
     place.memory = XG_PROGRAM_IN_FRAME;
+  } else if (object == XG_PROGRAM_RECORD) {
+    size = XG_PROGRAM_RECORD_BYTES(m.record);
+    /* None has no place, and not one of no bytes either. */
+    if (m.record == 0u) first = 1u;
+#ifdef XG_PROGRAM_IN_BUFFER
+    begin = 16u;
+    place.memory = XG_PROGRAM_IN_EVENT;
+#else
+    place.memory = XG_PROGRAM_IN_RECORD;
+#endif
   } else if (object >= XG_PROGRAM_STACKS && object < XG_PROGRAM_STACKS + m.frames) {
     const u32 function = object - XG_PROGRAM_STACKS;
     size = XG_PROGRAM_STACK;
@@ -299,6 +310,7 @@ XG_FN u32 xg_program_word(XG_PROGRAM_MACHINE_READ, u32 memory, u32 index) {
   if (memory == XG_PROGRAM_IN_STATE) return XG_LOOK(m.state, index);
   if (memory == XG_PROGRAM_IN_FRAME) return xg_program_frame_word(XG_PROGRAM_IT, index);
   if (memory == XG_PROGRAM_IN_ARGUMENTS) return m.arguments.v[index];
+  if (memory == XG_PROGRAM_IN_RECORD) return m.record_words[index];
   return XG_PROGRAM_OWN.stack[index];
 }
 XG_FN void xg_program_set_word(XG_PROGRAM_MACHINE, u32 memory, u32 index, u32 word) {
@@ -306,6 +318,8 @@ XG_FN void xg_program_set_word(XG_PROGRAM_MACHINE, u32 memory, u32 index, u32 wo
     m.state.v[index] = word;
   else if (memory == XG_PROGRAM_IN_FRAME)
     xg_program_set_frame_word(XG_PROGRAM_IT, index, word);
+  else if (memory == XG_PROGRAM_IN_RECORD)
+    m.record_words[index] = word;
   else
     XG_PROGRAM_OWN.stack[index] = word;
 }

@@ -119,11 +119,15 @@
 #define XG_PROGRAM_PERF_OUTPUT 62u /* bpf_perf_event_output */
 #define XG_PROGRAM_RING_OUTPUT 63u /* bpf_ringbuf_output */
 #define XG_PROGRAM_FIB_LOOKUP 64u
+#define XG_PROGRAM_RESERVE 65u /* bpf_ringbuf_reserve */
+#define XG_PROGRAM_SUBMIT 66u  /* bpf_ringbuf_submit */
+#define XG_PROGRAM_DISCARD 67u /* bpf_ringbuf_discard */
 
 /* Upper halves of pointers. */
 #define XG_PROGRAM_CONTEXT 1u
 #define XG_PROGRAM_PACKET 2u
 #define XG_PROGRAM_FUNCTION 3u
+#define XG_PROGRAM_RECORD 4u /* that the run has reserved of a ringbuf */
 #define XG_PROGRAM_STACKS 16u
 #define XG_PROGRAM_MAPS 0x10000000u
 #define XG_PROGRAM_VALUES 0x20000000u
@@ -139,6 +143,11 @@
 #define XG_PROGRAM_WRITES_PACKET 9u     /* where packets are only read */
 #define XG_PROGRAM_TOO_MUCH_WRITTEN 10u /* to more than XG_PROGRAM_LINES lines of a packet */
 #define XG_PROGRAM_KEY_FOUND 11u        /* what a run with `seeks_key` ends with: no reason of a program's */
+
+/* xg_program_machine.record */
+#define XG_PROGRAM_HAS_RECORD 0x80000000u
+#define XG_PROGRAM_RECORD_BYTES(record) (((record) >> 16) & 0x7fffu)
+#define XG_PROGRAM_RECORD_MAP(record) ((record)&0xffffu)
 
 /* xg_program_machine.seeks_key */
 #define XG_PROGRAM_SEEKS 1u
@@ -174,7 +183,7 @@
 #define XG_PROGRAM_MARGIN 8u
 #define XG_PROGRAM_LINE_BYTES (XG_PROGRAM_LINE_WORDS * 4u)
 #define XG_PROGRAM_WIDE_LINE (XG_PROGRAM_LINE_BYTES + 2u * XG_PROGRAM_MARGIN) /* bytes, with the margins */
-#define XG_PROGRAM_LATER_WORDS 18u
+#define XG_PROGRAM_LATER_WORDS 19u
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer xg_program_own {
   u32 stack[XG_PROGRAM_STACK_BYTES / 4u];
   u64 lines[XG_PROGRAM_LINES * XG_PROGRAM_WIDE_LINE / 8u];
@@ -236,6 +245,7 @@ XG_RECORD(xg_program_machine) {
   u32 redirect_to; /* 0: nowhere; 1: to the interface; 2: by the map */
   u32 redirect_map, redirect_key, redirect_ifindex, redirect_flags;
   u32 has_event; /* 1: it has put something out */
+  u32 record;    /* what it has reserved: XG_PROGRAM_HAS_RECORD, its bytes, the map; 0: nothing */
 
   u32 next, frames, tails;
   u32 gives_back; /* not 0: values wait for the end of the run */
@@ -253,6 +263,7 @@ XG_RECORD(xg_program_machine) {
   u32 lines[XG_PROGRAM_LINES * XG_PROGRAM_LINE_WORDS];
 #endif
 #ifdef XG_PROGRAM_IN_BUFFER
+  /* What is reserved stands in the event. */
   xg_program_own own;
   u32 turns;  /* of loops inside of instructions */
   u32 begins; /* 1: a function, at `next` */
@@ -267,6 +278,7 @@ XG_RECORD(xg_program_machine) {
   u32 loop_function[XG_PROGRAM_FRAMES]; /* where turns is not 0 */
   u64 loop_turns[XG_PROGRAM_FRAMES], loop_turn[XG_PROGRAM_FRAMES], loop_context[XG_PROGRAM_FRAMES];
   u64 saved[4u * XG_PROGRAM_FRAMES];
+  u32 record_words[XG_EVENT_BYTES / 4u];
 };
 #endif
 

@@ -132,6 +132,12 @@ XG_FN void xg_translated_add(XG_PROGRAM_MACHINE, xg_state state, u32 at, u32 byt
   }
 }
 
+/* What the run has reserved. */
+XG_FN bool xg_translated_in_record(XG_PROGRAM_MACHINE_READ, u64 address, u32 bytes) {
+  const u32 offset = xg_program_low(address), size = XG_PROGRAM_RECORD_BYTES(m.record);
+  return u32(address >> 32) == XG_PROGRAM_RECORD && offset <= size && bytes <= size - offset;
+}
+
 /* What the context says, of four bytes. Sums, so that the compiler sees what is the same in two of them. */
 XG_FN u64 xg_translated_packet_pointer(u32 at) { return (u64(XG_PROGRAM_PACKET) << 32) + u64(at); }
 XG_FN bool xg_translated_in_context(u64 address) {

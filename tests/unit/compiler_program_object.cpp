@@ -860,5 +860,78 @@ TEST(MapUses, FollowWhatIsLookedUp) {
   EXPECT_EQ(use({map, half, {.opcode = kCall, .immediate = BPF_FUNC_map_delete_elem}, exit}), MapUse::writes);
 }
 
+// Compilers keep many addresses on the stack, and one that is read is not written because another one is.
+TEST(MapUses, PlacesOnTheStackAreToldApart) {
+  const Instruction map{.opcode = kLoad, .destination = 1, .source = BPF_PSEUDO_MAP_IDX}, half{},
+      lookup{.opcode = kCall, .immediate = BPF_FUNC_map_lookup_elem}, exit{.opcode = kExit};
+  const auto store = [](u8 to, u8 from, std::int16_t offset = 0, int size = BPF_DW) {
+    return Instruction{.opcode = static_cast<u8>(BPF_STX | BPF_MEM | size),
+                       .destination = to,
+                       .source = from,
+                       .offset = offset};
+  };
+  const auto load = [](u8 to, u8 from, std::int16_t offset = 0, int size = BPF_DW) {
+    return Instruction{.opcode = static_cast<u8>(BPF_LDX | BPF_MEM | size),
+                       .destination = to,
+                       .source = from,
+                       .offset = offset};
+  };
+  const auto move = [](u8 to, u8 from) {
+    return Instruction{.opcode = BPF_ALU64 | BPF_MOV | BPF_X, .destination = to, .source = from};
+  };
+  EXPECT_EQ(use({map, half, lookup, store(10, 0, -8), load(3, 10, -16), store(3, 1), exit}), MapUse::reads);
+  EXPECT_EQ(use({map, half, lookup, store(10, 0, -8), store(10, 2, -8), load(3, 10, -8), store(3, 1), exit}),
+            MapUse::reads);
+  // What comes out of a packet, or of a map, is no address.
+  EXPECT_EQ(use({move(6, 1), map, half, lookup, store(10, 0, -8), load(3, 6, 0, BPF_W), store(3, 1), exit}),
+            MapUse::reads);
+  EXPECT_EQ(use({map, half, lookup, store(10, 0, -8), load(3, 0), store(3, 1), exit}), MapUse::reads);
+  // A part of the place, and one that meets two of them, leave what was there.
+  EXPECT_EQ(
+      use({map, half, lookup, store(10, 0, -8), store(10, 2, -8, BPF_W), load(3, 10, -8), store(3, 1), exit}),
+      MapUse::writes);
+  EXPECT_EQ(use({map, half, lookup, store(10, 0, -8), store(10, 2, -12), load(3, 10, -8), store(3, 1), exit}),
+            MapUse::writes);
+  // By one of two ways.
+  EXPECT_EQ(use({map,
+                 half,
+                 lookup,
+                 store(10, 2, -8),
+                 {.opcode = BPF_JMP | BPF_JEQ | BPF_K, .offset = 1},
+                 store(10, 0, -8),
+                 load(3, 10, -8),
+                 store(3, 1),
+                 exit}),
+            MapUse::writes);
+  // By another address of the stack, there and back.
+  const Instruction below{
+      .opcode = BPF_ALU64 | BPF_ADD | BPF_K, .destination = 2, .offset = 0, .immediate = -8};
+  EXPECT_EQ(use({map, half, lookup, move(2, 10), below, store(2, 0), load(3, 10, -8), store(3, 1), exit}),
+            MapUse::writes);
+  EXPECT_EQ(use({map, half, lookup, store(10, 0, -8), move(2, 10), below, load(3, 2), store(3, 1), exit}),
+            MapUse::writes);
+  EXPECT_EQ(use({map, half, lookup, move(2, 10), below, store(10, 2, -16), store(10, 0, -8), load(4, 10, -16),
+                 load(3, 4), store(3, 1), exit}),
+            MapUse::writes);
+}
+
+// One that takes too long to be followed is followed as if all places were one.
+TEST(MapUses, LargeProgramsAreFollowedInBoundedTime) {
+  const Instruction map{.opcode = kLoad, .destination = 1, .source = BPF_PSEUDO_MAP_IDX}, half{},
+      lookup{.opcode = kCall, .immediate = BPF_FUNC_map_lookup_elem}, exit{.opcode = kExit};
+  std::vector<Instruction> all;
+  for (int i = 0; i < 12'000; i++) {
+    for (const Instruction& one : {map, half, lookup}) all.push_back(one);
+    const auto place = static_cast<std::int16_t>(-8 * (1 + i % 64));
+    all.push_back({.opcode = BPF_STX | BPF_MEM | BPF_DW, .destination = 10, .source = 0, .offset = place});
+    all.push_back(
+        {.opcode = BPF_JMP | BPF_JEQ | BPF_K, .offset = static_cast<std::int16_t>(i > 300 ? -1200 : 0)});
+  }
+  all.push_back(exit);
+  EXPECT_EQ(use(all), MapUse::reads);
+  all.insert(all.end() - 1, {.opcode = BPF_STX | BPF_MEM | BPF_DW, .destination = 0, .source = 1});
+  EXPECT_EQ(use(all), MapUse::writes);
+}
+
 }  // namespace
 }  // namespace xdpgpu::test

@@ -47,7 +47,7 @@ void random_programs(const RandomKind& kind, u32 batches) {
   }
 }
 TEST(ProgramCode, AnswersAreTheReferences) { random_programs({.version4 = true, .arrays_only = true}, 12); }
-TEST(ProgramCode, AnswersWithAnyMapAreTheReferences) { random_programs({}, 40); }
+TEST(ProgramCode, AnswersWithAnyMapAreTheReferences) { random_programs({.reserves = true}, 40); }
 
 // Each adjustment by each amount, one after another.
 TEST(ProgramCode, Adjustments) {

@@ -150,6 +150,105 @@ TEST(ProgramEvents, OfAProgramThatIsEndedBehindItTheEventStays) {
   EXPECT_EQ(twins.answer().fault, ProgramFault::out_of_bounds) << "no context";
 }
 
+// A record of so many bytes, in R0; it is the packet's.
+Code reserve(int bytes, int flags = 0, u32 of = 1) {
+  Code code = map(r1, of);
+  for (const Instruction& one : {move_k(r2, bytes), move_k(r3, flags), call(BPF_FUNC_ringbuf_reserve)})
+    code.push_back(one);
+  return code;
+}
+Code leave_record(bool submits, u8 from = r0) {
+  return {move(r1, from), move_k(r2, 0), call(submits ? BPF_FUNC_ringbuf_submit : BPF_FUNC_ringbuf_discard)};
+}
+Answered run_all(const std::vector<Code>& parts) {
+  Code code{move(r6, r1)};
+  for (const Code& part : parts) code.insert(code.end(), part.begin(), part.end());
+  code.push_back(leave());
+  DeviceTwins twins(kMaps);
+  const u32 program = twins.add(code);
+  for (const u32 at : {0u, 3u}) EXPECT_EQ(twins.run(program, packet_of(150), true, at), "");
+  return {twins.answer()};
+}
+
+TEST(ProgramEvents, RecordsHaveWhatIsWrittenThere) {
+  for (int bytes = 0; bytes <= int{XG_EVENT_BYTES}; ++bytes) {
+    Code writes{load(BPF_W, r7, r6, 0), move(r9, r0)};
+    for (int i = 0; i < bytes; ++i) {
+      // By any size, one into another.
+      const int size = i % 4 == 0 && i + 8 <= bytes   ? BPF_DW
+                       : i % 3 == 0 && i + 4 <= bytes ? BPF_W
+                       : i % 2 == 0 && i + 2 <= bytes ? BPF_H
+                                                      : BPF_B;
+      writes.push_back(load(size, r2, r7, 14 + i));
+      writes.push_back(store(size, r9, i, r2));
+    }
+    if (bytes >= 8) {
+      writes.push_back(load(BPF_DW, r2, r9, bytes - 8));
+      writes.push_back(atomically(BPF_DW, BPF_XOR | BPF_FETCH, r9, 0, r2));
+    }
+    const auto put = run_all({reserve(bytes), writes, leave_record(true, r9)});
+    ASSERT_EQ(put.answer.fault, ProgramFault::none) << bytes;
+    ASSERT_TRUE(put.answer.event);
+    EXPECT_EQ(put.answer.event->map, 1);
+    EXPECT_EQ(put.answer.event->length, bytes);
+  }
+}
+
+TEST(ProgramEvents, RecordsBeginWithZeros) {
+  const Code fills{store_k(BPF_DW, r0, 0, -1), store_k(BPF_DW, r0, 8, -1)};
+  const Code reads{load(BPF_DW, r2, r0, 0), load(BPF_DW, r3, r0, 8), alu(BPF_OR, r2, r3), move(r7, r2)};
+  const auto put = run_all(
+      {reserve(16), fills, leave_record(false), reserve(16), reads, leave_record(true), Code{move(r0, r7)}});
+  EXPECT_EQ(put.r0(), 0);
+  ASSERT_TRUE(put.answer.event);
+  EXPECT_EQ(put.answer.event->length, 16);
+  EXPECT_EQ(put.answer.event->bytes[15], 0);
+}
+
+TEST(ProgramEvents, ARecordIsThePacketsEventUntilItIsDiscarded) {
+  const Code keeps{move(r9, r0)};
+  EXPECT_EQ(run_all({reserve(8), keeps, output(ring()), Code{move(r7, r0)}, leave_record(true, r9),
+                     Code{move(r0, r7)}})
+                .r0(),
+            -EAGAIN);
+  EXPECT_EQ(run_all({reserve(8), keeps, output(perf()), Code{move(r7, r0)}, leave_record(true, r9),
+                     Code{move(r0, r7)}})
+                .r0(),
+            -ENOSPC);
+  // None is 0.
+  EXPECT_EQ(run_all({reserve(8), keeps, reserve(8)}).r0(), 0);
+  EXPECT_EQ(run_all({output(ring()), reserve(8)}).r0(), 0);
+  EXPECT_EQ(run_all({output(ring()), reserve(8)}).answer.event->length, 8u);
+  EXPECT_EQ(run_all({reserve(8), leave_record(true), reserve(0)}).r0(), 0);
+  for (const int flags : {1, 2, -1}) EXPECT_EQ(run_all({reserve(8, flags)}).r0(), 0);
+  EXPECT_EQ(run_all({reserve(XG_EVENT_BYTES + 1)}).r0(), 0);
+  EXPECT_EQ(run_all({reserve(-1)}).r0(), 0);
+  const auto discarded = run_all({reserve(8), leave_record(false), output(ring())});
+  EXPECT_EQ(discarded.r0(), 0);
+  EXPECT_TRUE(discarded.answer.event);
+  EXPECT_FALSE(run_all({reserve(8), leave_record(false)}).answer.event);
+}
+
+TEST(ProgramEvents, RecordsAreNoOthersMemory) {
+  const auto astray = [](const std::vector<Code>& parts, ProgramFault fault = ProgramFault::out_of_bounds) {
+    const auto run = run_all(parts);
+    EXPECT_EQ(run.answer.fault, fault);
+    EXPECT_FALSE(run.answer.event) << "it was not submitted";
+  };
+  astray({reserve(8), Code{store_k(BPF_W, r0, 5, 1)}});
+  astray({reserve(8), Code{load(BPF_B, r2, r0, 8)}});
+  astray({reserve(8), Code{load(BPF_B, r2, r0, -1)}});
+  astray({reserve(0), Code{load(BPF_B, r2, r0, 0)}});
+  astray({reserve(8), Code{move(r9, r0)}, leave_record(false, r9), Code{load(BPF_B, r2, r9, 0)}});
+  astray({reserve(8), Code{move(r9, r0)}, leave_record(false, r9), leave_record(true, r9)});
+  astray({reserve(8), Code{alu_k(BPF_ADD, r0, 1)}, leave_record(true)});
+  astray({leave_record(true, r10)});
+  astray({Code{move_k(r0, 0)}, leave_record(false)});
+  for (const u32 other : {0u, 2u}) astray({reserve(8, 0, other)}, ProgramFault::wrong_map);
+  // A function that is ended with it.
+  astray({reserve(8), Code{store_k(BPF_W, r0, 0, 1), move_k(r0, 1)}}, ProgramFault::none);
+}
+
 // Nobody looks up or changes what is in them.
 TEST(ProgramEvents, TheirMapsHaveNoValues) {
   for (const u32 number : {0u, 1u})
@@ -190,6 +289,7 @@ TEST(ProgramEvents, WhoPutsOneOutIsKnown) {
   EXPECT_FALSE(of({call(BPF_FUNC_ktime_get_ns), leave()}));
   EXPECT_EQ(of({move_k(r0, 1), call(BPF_FUNC_perf_event_output), leave()})->instruction, 1u);
   EXPECT_EQ(of({call(BPF_FUNC_ringbuf_output), leave()})->what, "calls bpf_ringbuf_output");
+  EXPECT_EQ(of({call(BPF_FUNC_ringbuf_reserve), leave()})->what, "calls bpf_ringbuf_reserve");
   // A function of that number is none.
   Assembly a;
   a(move_k(r0, 1)).call_function("own")(leave());

@@ -237,6 +237,9 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
         "it puts events out: of each packet the first, of {} bytes at most, is in the log of a policy "
         "that has one",
         XG_EVENT_BYTES));
+  if (const auto output = gpu::programs::too_long_output_of(program))
+    report.notes.push_back(fmt::format("it {}, at instruction {}: a device answers as if there were no room",
+                                       output->what, output->instruction));
   report.helpers = reports_of(needs.helpers);
   report.map_types = reports_of(needs.map_types);
   report.kinds = reports_of(needs.kinds);
@@ -279,35 +282,45 @@ gpu::Result<std::shared_ptr<const gpu::Pipelines>> compiled(const gpu::StageSett
 
 // Whether its instructions can be made into a GPU's. That this build and this host have what it takes for
 // that is said elsewhere.
-std::optional<std::string> how_cuda_runs(const gpu::StageSettings& stage) {
-  const auto pipelines = compiled(stage);
-  if (!pipelines) return std::nullopt;
-  for (const auto& program : gpu::programs::programs_of(**pipelines))
+std::string how_cuda_runs(const gpu::Pipelines& pipelines) {
+  for (const auto& program : gpu::programs::programs_of(pipelines))
     if (const auto source = gpu::programs::translated(program); !source)
       return "interpreted: " + source.error();
   return "translated";
 }
 
-// What no stage does for a program, whatever the definition has, is missing, too.
-void say_how_it_runs(const programs::ObjectProgram& object, CheckReport& report) {
+// What no stage does for a program, whatever the definition has, is missing, too. What devices run of it;
+// nullptr: nothing, as something is missing.
+std::shared_ptr<const gpu::Pipelines> say_how_it_runs(const programs::ObjectProgram& object,
+                                                      CheckReport& report) {
   const auto stage = gpu::stage_with(std::make_shared<const programs::Program>(object.program));
   if (!stage) {
     report.missing.emplace_back("a stage that runs programs: this build has none");
-  } else if (const auto right = gpu::check_settings(*stage); !right) {
-    report.missing.push_back("a stage that runs it: " + right.error());
-  } else {
-    const gpu::programs::Taken taken = gpu::programs::how_taken(object.program);
-    report.run = {word_of(taken.how), taken.why, how_cuda_runs(*stage)};
+    return nullptr;
   }
+  const auto right = gpu::check_settings(*stage);
+  if (!right) report.missing.push_back("a stage that runs it: " + right.error());
+  if (!right) return nullptr;
+  const gpu::programs::Taken taken = gpu::programs::how_taken(object.program);
+  report.run = {word_of(taken.how), taken.why};
+  if (!report.missing.empty()) return nullptr;
+  const auto pipelines = compiled(*stage);
+  if (!pipelines) {
+    // Behind the place in a policy, of which there is none.
+    const auto& error = pipelines.error();
+    const auto place = error.find("): ");
+    report.missing.push_back("a stage that runs it: " +
+                             (place == std::string::npos ? error : error.substr(place + 3)));
+    return nullptr;
+  }
+  report.run.cuda = how_cuda_runs(**pipelines);
+  return *pipelines;
 }
 
 // Nothing is measured of a program that lacks something.
-control::Result<void> measure(const programs::ObjectProgram& object, const Arguments& arguments,
-                              CheckReport& report) {
-  const auto stage = gpu::stage_with(std::make_shared<const programs::Program>(object.program));
-  if (!stage || !report.missing.empty()) return {};
-  const auto pipelines = compiled(*stage);
-  if (!pipelines) return control::Error(pipelines.error());
+control::Result<void> measure(const std::shared_ptr<const gpu::Pipelines>& pipelines,
+                              const Arguments& arguments, CheckReport& report) {
+  if (pipelines == nullptr || !report.missing.empty()) return {};
   std::vector<std::string> devices;
   for (const auto& name : arguments.devices) {
     if (name != "all") {
@@ -322,7 +335,7 @@ control::Result<void> measure(const programs::ObjectProgram& object, const Argum
   if (!frames) return control::Error(frames.error());
   report.packets = arguments.packets.empty() ? "made up" : arguments.packets;
   for (const auto& device : devices) {
-    auto cost = control::cost_on(device, *pipelines, *frames);
+    auto cost = control::cost_on(device, pipelines, *frames);
     if (!cost) return control::Error(fmt::format("what a packet costs on {}: {}", device, cost.error()));
     report.cost.push_back({cost->device, cost->nanoseconds, cost->batch});
   }
@@ -403,7 +416,7 @@ int check(const Arguments& arguments, Format format) {
   if (!object) return fail(fmt::format("{}: {}", arguments.file, object.error()));
   const auto needs = programs::needs_of(*object);
   auto report = report_of(arguments.file, *object, needs, arguments.verbose);
-  say_how_it_runs(*object, report);
+  const auto pipelines = say_how_it_runs(*object, report);
   const auto verdict = kernel::verify(object->program, object->fragments);
   report.verifier = {word_of(verdict.said), verdict.why};
   // The object's writer has no say in whether the kernel is asked. What types of maps are not made is missing
@@ -416,7 +429,7 @@ int check(const Arguments& arguments, Format format) {
   else if (!report.missing.empty())
     report.error = {.message = fmt::format("{} needs what is missing: {}", report.program,
                                            fmt::join(report.missing, "; "))};
-  if (const auto measured = measure(*object, arguments, report); !measured && !report.error)
+  if (const auto measured = measure(pipelines, arguments, report); !measured && !report.error)
     report.error = {.message = measured.error()};
   if (report.error) report.error->file = arguments.file;
   if (format == Format::json)

@@ -251,13 +251,21 @@ std::string describe(const ProgramSettings&, u32 rule, const xg_result*) {
 }
 
 std::vector<std::string> notes(const ProgramSettings& stage, const StagePlace& place) {
-  if (!remembers(stage)) return {};
+  std::vector<std::string> all;
+  if (!stage.program) return all;
+  if (const auto output = programs::too_long_output_of(*stage.program))
+    all.push_back(
+        fmt::format("program{} {}, at instruction {}, and a packet's event has {} at most: it is answered as "
+                    "if there were no room",
+                    place.where(), output->what, output->instruction, XG_EVENT_BYTES));
+  if (!remembers(stage)) return all;
   const programs::Taken taken = programs::how_taken(*stage.program);
-  if (taken.how != programs::Taking::in_order) return {};
-  return {
-      fmt::format("program{} changes its maps, so that its packets are taken one after the other, of all "
-                  "interfaces and queues ({}): let only rules lead to the pipeline that need it",
-                  place.where(), taken.why)};
+  if (taken.how == programs::Taking::in_order)
+    all.push_back(
+        fmt::format("program{} changes its maps, so that its packets are taken one after the other, of all "
+                    "interfaces and queues ({}): let only rules lead to the pipeline that need it",
+                    place.where(), taken.why));
+  return all;
 }
 
 }  // namespace xdpgpu::gpu

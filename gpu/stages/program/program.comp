@@ -77,6 +77,7 @@ void set_out(u32 bytes) {
   m.moved = 0u;
   m.tails = 0u;
   m.has_event = 0u;
+  m.record = 0u;
   m.redirect_to = 0u;
   m.redirect_key = 0u;
   m.redirect_ifindex = 0u;
@@ -119,6 +120,7 @@ void main() {
     m.has_event = m.own.later[15] >> 31;
     m.redirect_key = m.own.later[16];
     m.redirect_ifindex = m.own.later[17];
+    m.record = m.own.later[18];
   }
   m.fault = 0u;
   m.begins = 0u;
@@ -270,4 +272,5 @@ void main() {
   m.own.later[15] = m.redirect_to | m.redirect_flags << 2 | m.tails << 7 | m.has_event << 31;
   m.own.later[16] = m.redirect_key;
   m.own.later[17] = m.redirect_ifindex;
+  m.own.later[18] = m.record;
 }

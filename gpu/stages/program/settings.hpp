@@ -35,8 +35,9 @@ namespace xdpgpu::gpu {
 // interface that the packet came in by, 0: it has none. A redirect to a number that is nobody's, or to
 // several interfaces at once, ends the program.
 //
-// What a program puts out (perf_event_output, ringbuf_output) is its packet's xg_event, whatever becomes of
-// the packet. One program of a pipeline may put something out, and no stage behind it has a table.
+// What a program puts out (perf_event_output, ringbuf_output, ringbuf_submit) is its packet's xg_event,
+// whatever becomes of the packet. One program of a pipeline may put something out, and no stage behind it has
+// a table.
 //
 // bpf_fib_lookup goes by the routes of the first stage `forward` of the same pipeline, or else of the first
 // pipeline of the policy that has one, wherever that stands. It answers as the kernel's helper would if those
@@ -170,7 +171,8 @@ void fields_of(Table& table, SettingsLike<ProgramSettings> auto& s) {
       "whose program is ended, or answers anything else, is dropped and counted by its reason. A pipeline's "
       "last program may change its packets, up to four lines of 64 bytes of each. bpf_fib_lookup looks up "
       "the routes of a stage forward: of the same pipeline, or else of the first one that has it. What one "
-      "puts out for a packet (bpf_perf_event_output, bpf_ringbuf_output) is in the log. One that changes its "
+      "puts out for a packet (bpf_perf_event_output, bpf_ringbuf_output, bpf_ringbuf_submit) is in the log. "
+      "One that changes its "
       "maps by more than counts takes one packet after the other.");
   table.file("object", s.object, "File of the compiled object (clang -target bpf), relative to the policy.",
              Say{.required = true});

@@ -9,8 +9,8 @@
  *
  * An instruction may take several turns. One that writes to lines of the packet that the machine does not
  * have yet takes one of them in a turn. Where metadata move along with the packet's head, or a longer tail is
- * made 0, or an event is put out, a turn writes a word or two (m.moved). Until it is through it is the next
- * one again, and counts once.
+ * made 0, or an event is put out or reserved, a turn writes a word or two (m.moved). Until it is through it
+ * is the next one again, and counts once.
  */
 #ifndef XDPGPU_STAGES_PROGRAM_TURN_H
 #define XDPGPU_STAGES_PROGRAM_TURN_H
@@ -382,14 +382,20 @@ u64 xg_program_move(u32 which_machine, u32 operation, inout xg_program_access a)
   return u64(0);
 }
 
-/* A turn of what puts out so many bytes, which stand from a.from on: R0, where it is through; else what it
- * writes. */
-u64 xg_program_put_out(u32 which_machine, u32 operation, u32 map, u32 bytes, inout xg_program_access a) {
+/* A turn of what puts out so many bytes, which stand from a.from on, or of what reserves them: R0, where it
+ * is through; else what it writes. */
+u64 xg_program_put_out(u32 which_machine, u32 operation, u32 map, u32 size, inout xg_program_access a) {
+  const bool reserves = operation == XG_PROGRAM_RESERVE;
+  const u32 bytes = reserves ? xg_program_low(m.own.r[2]) : size;
   u32 asked = 0u;
-  const u64 answer = xg_program_output_answer(XG_PROGRAM_IT, operation, map, bytes, asked);
+  u64 answer = u64(0);
+  if (!reserves)
+    answer = xg_program_output_answer(XG_PROGRAM_IT, operation, map, bytes, asked);
+  else if (!xg_program_may_reserve(XG_PROGRAM_IT))
+    return u64(0);
   if (answer == u64(0) && m.moved < bytes) {
     a.bytes = bytes - m.moved < 8u ? bytes - m.moved : 8u;
-    a.reads = true;
+    a.reads = !reserves;
     a.writes = true;
     a.from.at += m.moved;
     a.to.memory = XG_PROGRAM_IN_EVENT;
@@ -399,9 +405,23 @@ u64 xg_program_put_out(u32 which_machine, u32 operation, u32 map, u32 bytes, ino
   m.moved = 0u;
   m.steps += bytes / 8u;
   if (answer != u64(0)) return answer;
+  if (reserves) {
+    m.record = XG_PROGRAM_HAS_RECORD | bytes << 16 | map;
+    return xg_program_pointer(XG_PROGRAM_RECORD, 0u);
+  }
   m.has_event = 1u;
   m.event.v[0] = XG_QUAD(map | bytes << 16, asked, 0u, 0u);
   return u64(0);
+}
+/* Of what is reserved, which stands there already. */
+void xg_program_leave_record(u32 which_machine, bool submits) {
+  if (!xg_program_is_record(XG_PROGRAM_IT)) return;
+  const u32 record = m.record;
+  m.record = 0u;
+  if (!submits) return;
+  m.has_event = 1u;
+  m.steps += XG_PROGRAM_RECORD_BYTES(record) / 8u;
+  m.event.v[0] = XG_QUAD(XG_PROGRAM_RECORD_MAP(record) | XG_PROGRAM_RECORD_BYTES(record) << 16, 0u, 0u, 0u);
 }
 
 /* The next instruction. Where a function begins with the one behind it, xg_program_begins() has to follow. */
@@ -434,7 +454,9 @@ void xg_program_turn(u32 which_machine) {
   xg_program_access a;
   a.bytes = 0u;
   a.takes = false;
-  const bool puts_out = operation == XG_PROGRAM_PERF_OUTPUT || operation == XG_PROGRAM_RING_OUTPUT;
+  const bool reserves = operation == XG_PROGRAM_RESERVE;
+  const bool puts_out =
+      operation == XG_PROGRAM_PERF_OUTPUT || operation == XG_PROGRAM_RING_OUTPUT || reserves;
 
   if (operation < XG_PROGRAM_JEQ) {
     to = d;
@@ -451,7 +473,7 @@ void xg_program_turn(u32 which_machine) {
       size = xg_program_low(m.own.r[first_of + 1u]);
       to = 0u;
       forgets = true;
-      if (!xg_program_output_map(XG_PROGRAM_IT, operation, map)) size = 0u;
+      if (!xg_program_output_map(XG_PROGRAM_IT, operation, map) || reserves) size = 0u;
     }
     const u32 offset = xg_program_low(address);
     if (!puts_out && u32(address >> 32) == XG_PROGRAM_CONTEXT && operation != XG_PROGRAM_STORE &&
@@ -588,6 +610,8 @@ void xg_program_turn(u32 which_machine) {
       else
         result = xg_program_fib_lookup(XG_PROGRAM_IT);
     }
+    if (operation == XG_PROGRAM_SUBMIT || operation == XG_PROGRAM_DISCARD)
+      xg_program_leave_record(XG_PROGRAM_IT, operation == XG_PROGRAM_SUBMIT);
     if (operation == XG_PROGRAM_CSUM_DIFF) result = xg_program_difference(XG_PROGRAM_IT);
     if (operation == XG_PROGRAM_TIME) result = m.time;
     if (operation == XG_PROGRAM_RANDOM) result = u64(m.random);

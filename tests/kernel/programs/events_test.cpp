@@ -81,5 +81,61 @@ TEST_F(EventsTest, OfRingsAreAnsweredAsInTheKernel) {
         ASSERT_EQ(twins.run(*program, {.bytes = packet_of(60, flags, bytes)}), "") << flags;
 }
 
+// A record of so many bytes, the packet's from byte 24 on with a sum in its first one, as far as it has room:
+// the packet's first byte says whether it is discarded, the second one with what flags, the third one the
+// flags with which it is reserved. R0 and what stands in a new record are noted.
+Code reserving(int bytes) {
+  Assembly a;
+  a(move(r6, r1), load(BPF_W, r7, r6, 0), load(BPF_W, r3, r6, 4), move(r4, r7), alu_k(BPF_ADD, r4, 136));
+  a.to("short", jump(BPF_JGT, r4, r3));
+  a(map(r1, 1), move_k(r2, bytes), load(BPF_B, r3, r7, 2), call(BPF_FUNC_ringbuf_reserve), move(r9, r0),
+    move_k(r8, 0));
+  a.to("noted", jump_k(BPF_JEQ, r9, 0));
+  a(move_k(r8, 1));
+  if (bytes >= 8) a(load(BPF_DW, r2, r9, bytes - 8), alu(BPF_OR, r8, r2));
+  for (int i = 0; i < bytes; ++i) a(load(BPF_B, r2, r7, 24 + i), store(BPF_B, r9, i, r2));
+  if (bytes >= 8) a(load(BPF_DW, r2, r9, bytes - 8), atomically(BPF_DW, BPF_ADD, r9, 0, r2));
+  a(load(BPF_B, r2, r7, 1), load(BPF_B, r3, r7, 0), move(r1, r9));
+  a.to("discarded", jump_k(BPF_JNE, r3, 0));
+  a(call(BPF_FUNC_ringbuf_submit)).to("noted", always());
+  a.label("discarded")(call(BPF_FUNC_ringbuf_discard));
+  // There is room again.
+  a(map(r1, 1), move_k(r2, bytes), move_k(r3, 0), call(BPF_FUNC_ringbuf_reserve));
+  a.to("noted", jump_k(BPF_JEQ, r0, 0));
+  a(alu_k(BPF_OR, r8, 2), move(r1, r0), move_k(r2, 0), call(BPF_FUNC_ringbuf_submit));
+  a.label("noted")(map_value(r1, 0, 0), store(BPF_DW, r1, 0, r8), move_k(r0, XDP_PASS), leave());
+  a.label("short")(move_k(r0, XDP_DROP), leave());
+  return a.code();
+}
+
+TEST_F(EventsTest, RecordsAreTheKernels) {
+  dataplane::Random random(11);
+  for (const int bytes : {0, 1, 7, 8, 9, 16, 100, 111, 112}) {
+    Twins twins({kResults, kRing});
+    const auto program = twins.add(reserving(bytes));
+    ASSERT_TRUE(program) << twins.refusal();
+    for (const u8 discards : {u8{0}, u8{1}})
+      for (const u8 flags : std::initializer_list<u8>{0, 1, 2, 3, 200})
+        for (const u8 reserved_with : std::initializer_list<u8>{0, 1, 255}) {
+          Bytes packet(140);
+          for (u8& byte : packet) byte = static_cast<u8>(random());
+          packet[0] = discards;
+          packet[1] = flags;
+          packet[2] = reserved_with;
+          ASSERT_EQ(twins.run(*program, {.bytes = packet}), "") << bytes;
+          const auto records = twins.put_out(1);
+          const auto& event = twins.answer().event;
+          ASSERT_EQ(event.has_value(), reserved_with == 0);
+          ASSERT_EQ(records.size(), event ? 1u : 0u);
+          if (!event) continue;
+          EXPECT_EQ(event->map, 1);
+          if (discards == 0)
+            EXPECT_EQ(records[0], Bytes(event->bytes, event->bytes + event->length)) << bytes;
+          else
+            EXPECT_EQ(records[0].size(), event->length);
+        }
+  }
+}
+
 }  // namespace
 }  // namespace xdpgpu::test

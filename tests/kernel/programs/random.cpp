@@ -25,7 +25,8 @@ class Generator {
       : random_(random),
         version4_(kind.version4),
         arrays_only_(kind.arrays_only),
-        keeps_packet_(kind.keeps_packet) {}
+        keeps_packet_(kind.keeps_packet),
+        may_reserve_(kind.reserves) {}
 
   Code program() {
     may_loop_ = !arrays_only_ && one_in(6);
@@ -108,7 +109,7 @@ class Generator {
   }
 
   void step(u32 depth) {
-    switch (below(depth == 0 ? 11 : 24)) {
+    switch (below(depth == 0 ? 11 : may_reserve_ ? 26 : 24)) {
       case 0:
       case 1:
       case 2:
@@ -147,6 +148,9 @@ class Generator {
         return ask_map();
       case 22:
         return change_map();
+      case 23:
+        if (may_reserve_) return reserve(depth);
+        [[fallthrough]];
       default:
         return may_loop_ && depth == kDepth ? bpf_loop() : compute(any(), any());
     }
@@ -376,8 +380,25 @@ class Generator {
     after_call();
   }
 
+  // Where there is one that is put out, no other one may be behind it.
+  void reserve(u32 depth) {
+    const std::string out = new_label();
+    const bool submits = depth == kDepth && one_in(2);
+    const u32 bytes = below(XG_EVENT_BYTES + 1);
+    a_(map(r1, arrays_only_ ? kHash : kPerCpuHash + 1), move_k(r2, static_cast<std::int32_t>(bytes)),
+       move_k(r3, one_in(8) ? 1 : 0), call(BPF_FUNC_ringbuf_reserve));
+    a_.to(out, jump_k(BPF_JEQ, r0, 0));
+    for (u32 i = 0; i < below(4); ++i)
+      if (bytes >= 8) touch(r0, 0, static_cast<int>(bytes), of({r8, r9}), of({r8, r9}));
+    a_(move(r1, r0), move_k(r2, static_cast<std::int32_t>(below(3))),
+       call(submits ? BPF_FUNC_ringbuf_submit : BPF_FUNC_ringbuf_discard));
+    a_.label(out)(any_number(r0));
+    after_call();
+    if (submits) may_reserve_ = false;
+  }
+
   Random& random_;
-  bool version4_, arrays_only_, keeps_packet_;
+  bool version4_, arrays_only_, keeps_packet_, may_reserve_;
   Assembly a_;
   u32 labels_ = 0;
   // Linux 6.18 refuses some programs with bpf_loop and code that nobody comes to ("No program to jit"), and
@@ -393,11 +414,16 @@ std::vector<Map> random_maps(const RandomKind& kind) {
   std::vector<Map> maps{map_of("array", BPF_MAP_TYPE_ARRAY, 4, 16, 4),
                         map_of("percpu_array", BPF_MAP_TYPE_PERCPU_ARRAY, 4, 16, 2),
                         map_of("data", BPF_MAP_TYPE_ARRAY, 4, kDataBytes, 1)};
-  if (kind.arrays_only) return maps;
+  const Map ring = map_of("ring", BPF_MAP_TYPE_RINGBUF, 0, 0, 1 << 18);
+  if (kind.arrays_only) {
+    if (kind.reserves) maps.push_back(ring);
+    return maps;
+  }
   maps.push_back(map_of("hash", BPF_MAP_TYPE_HASH, 8, 16, 6));
   maps.push_back(map_of("lru_hash", BPF_MAP_TYPE_LRU_HASH, 4, 8, 1024));
   maps.push_back(map_of("trie", BPF_MAP_TYPE_LPM_TRIE, 8, 8, 8, BPF_F_NO_PREALLOC));
   maps.push_back(map_of("percpu_hash", BPF_MAP_TYPE_PERCPU_HASH, 4, 8, 6));
+  if (kind.reserves) maps.push_back(ring);
   return maps;
 }
 

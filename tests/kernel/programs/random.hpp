@@ -18,6 +18,7 @@ struct RandomKind {
   bool version4 = true;       // with instructions of the set's version 4, which kernels have from 6.6 on
   bool arrays_only = false;   // without other maps, and without bpf_loop
   bool keeps_packet = false;  // it neither writes to its packet nor moves its head and tail
+  bool reserves = false;      // records of a ringbuf; one at most of a run is put out, as the last one
 };
 
 // The maps that they name.

@@ -42,7 +42,7 @@ constexpr u32 kParts = 4;
 TEST_P(RandomProgramTest, AnswersAreTheKernels) {
   const u32 programs = number_of("XDPGPU_TEST_PROGRAMS", 10'000) / kParts;
   const u32 first = number_of("XDPGPU_TEST_SEED", 1) + GetParam() * programs;
-  const RandomKind kind{.version4 = lab::kernel_at_least(6, 6)};
+  const RandomKind kind{.version4 = lab::kernel_at_least(6, 6), .reserves = true};
   u32 refused = 0;
   std::string refusals;
   std::unique_ptr<Twins> twins;

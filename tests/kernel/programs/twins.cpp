@@ -395,6 +395,19 @@ std::string Twins::run(u32 program, const ProgramPacket& packet, bool maps) {
   return maps ? text + difference_of_maps() : text;
 }
 
+std::vector<Bytes> Twins::put_out(u32 map) {
+  std::vector<Bytes> records;
+  const auto take = [](void* to, void* data, std::size_t bytes) {
+    const auto* first = static_cast<const u8*>(data);
+    static_cast<std::vector<Bytes>*>(to)->emplace_back(first, first + bytes);
+    return 0;
+  };
+  const std::unique_ptr<ring_buffer, decltype(&ring_buffer__free)> ring(
+      ring_buffer__new(kernel_->maps.at(map), take, &records, nullptr), ring_buffer__free);
+  if (ring == nullptr || ring_buffer__consume(ring.get()) < 0) fail("reading a ring");
+  return records;
+}
+
 u32 queues() { return std::min(cpus(), 2u); }
 
 void Twins::send(u32 program, const ProgramPacket& packet) {

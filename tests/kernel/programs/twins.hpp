@@ -86,6 +86,8 @@ class Twins {
   // Runs it in both without a comparison. In the kernel the packet is a live one: it goes where it is sent
   // (BPF_F_TEST_XDP_LIVE_FRAMES).
   void send(u32 program, const ProgramPacket& packet);
+  // What has been put into the kernel's copy of a ringbuf since it was asked last, and is not discarded.
+  std::vector<Bytes> put_out(u32 map);
   // What the reference answered to the last one.
   const ProgramAnswer& answer() const { return answer_; }
 

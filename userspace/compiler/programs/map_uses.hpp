@@ -14,7 +14,8 @@ enum class MapUse {
   unknown,  // the program is too large to be looked at
 };
 
-// Of each map, in the program's order. That a map is `reads` or `names` is certain; one that is `writes` may
+// Of each map, in the program's order. Of a program that the kernel's verifier takes it is certain that a map is
+// `reads` or `names`; one that is `writes` may
 // be written in what is never reached. Of a program within its bounds; time and memory are bounded.
 std::vector<MapUse> map_uses(const Program& program);
 

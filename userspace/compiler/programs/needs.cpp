@@ -14,7 +14,7 @@ namespace xdpgpu::programs {
 namespace {
 
 // What there is a definition of: gpu/reference/program.hpp says what each does, and devices do the same.
-constexpr std::array<u32, 17> kHelpers{BPF_FUNC_map_lookup_elem,
+constexpr std::array<u32, 20> kHelpers{BPF_FUNC_map_lookup_elem,
                                        BPF_FUNC_map_update_elem,
                                        BPF_FUNC_map_delete_elem,
                                        BPF_FUNC_ktime_get_ns,
@@ -30,6 +30,9 @@ constexpr std::array<u32, 17> kHelpers{BPF_FUNC_map_lookup_elem,
                                        BPF_FUNC_loop,
                                        BPF_FUNC_perf_event_output,
                                        BPF_FUNC_ringbuf_output,
+                                       BPF_FUNC_ringbuf_reserve,
+                                       BPF_FUNC_ringbuf_submit,
+                                       BPF_FUNC_ringbuf_discard,
                                        BPF_FUNC_fib_lookup};
 constexpr std::array<u32, 12> kMapTypes{
     BPF_MAP_TYPE_ARRAY,         BPF_MAP_TYPE_PERCPU_ARRAY,     BPF_MAP_TYPE_HASH,
@@ -40,10 +43,6 @@ constexpr std::array<u32, 12> kMapTypes{
 std::string why_no_helper(u32 number) {
   if (std::find(kHelpers.begin(), kHelpers.end(), number) != kHelpers.end()) return {};
   switch (number) {
-    case BPF_FUNC_ringbuf_reserve:
-    case BPF_FUNC_ringbuf_submit:
-    case BPF_FUNC_ringbuf_discard:
-      return "devices have no ring to write to: put events out with bpf_ringbuf_output";
     case BPF_FUNC_trace_printk:
     case BPF_FUNC_trace_vprintk:
       return "devices have no trace to print to";
@@ -63,6 +62,9 @@ std::string_view why_no_helper_in_kernel(u32 number) {
       return "its routes would be the host's there, and not those of the stage forward; let a device run it";
     case BPF_FUNC_perf_event_output:
     case BPF_FUNC_ringbuf_output:
+    case BPF_FUNC_ringbuf_reserve:
+    case BPF_FUNC_ringbuf_submit:
+    case BPF_FUNC_ringbuf_discard:
       return "nobody there writes to the log what it puts out; let a device run it";
     default:
       return why_no_helper(number).empty() ? "" : "no device has it, either";
