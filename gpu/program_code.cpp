@@ -23,6 +23,7 @@ static_assert(
     XG_PROGRAM_PERCPU_ARRAY == BPF_MAP_TYPE_PERCPU_ARRAY && XG_PROGRAM_LRU_HASH == BPF_MAP_TYPE_LRU_HASH &&
     XG_PROGRAM_TRIE == BPF_MAP_TYPE_LPM_TRIE && XG_PROGRAM_ARRAY_OF_MAPS == BPF_MAP_TYPE_ARRAY_OF_MAPS &&
     XG_PROGRAM_DEVMAP == BPF_MAP_TYPE_DEVMAP && XG_PROGRAM_DEVMAP_HASH == BPF_MAP_TYPE_DEVMAP_HASH &&
+    XG_PROGRAM_CPUMAP == BPF_MAP_TYPE_CPUMAP && XG_PROGRAM_XSKMAP == BPF_MAP_TYPE_XSKMAP &&
     XG_PROGRAM_PERF_EVENTS == BPF_MAP_TYPE_PERF_EVENT_ARRAY && XG_PROGRAM_RINGBUF == BPF_MAP_TYPE_RINGBUF);
 
 static_assert(kMostKept == XG_PROGRAM_COUNTED);
@@ -39,16 +40,19 @@ struct Layout {
   u64 words() const {
     const u64 elements = is_table ? slots * (element + 1) : 0;
     // Stamps and values begin at multiples of 8 bytes.
-    return (header + buckets + elements + 1) / 2 * 2 + stamps() + slots * queues * stride;
+    return (header + buckets + elements + 1) / 2 * 2 + stamps() + values();
   }
+  u64 values() const { return (slots * queues * stride + 1) / 2 * 2; }
   u64 stamps() const { return shards.bits != 0 ? slots * 2 : 0; }
 };
 
 bool is_table(const Map& map) { return xg_program_is_table(map.type); }
+bool of_processors(const Map& map) { return map.type == BPF_MAP_TYPE_CPUMAP; }
+bool of_sockets(const Map& map) { return map.type == BPF_MAP_TYPE_XSKMAP; }
 bool by_index(const Map& map) {
   return map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY ||
          map.type == BPF_MAP_TYPE_DEVMAP || map.type == BPF_MAP_TYPE_PROG_ARRAY ||
-         map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS;
+         map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS || of_processors(map) || of_sockets(map);
 }
 bool of_devices(const Map& map) {
   return map.type == BPF_MAP_TYPE_DEVMAP || map.type == BPF_MAP_TYPE_DEVMAP_HASH;
@@ -76,10 +80,10 @@ std::string why_not(const Map& map) {
       (is_trie && (map.key_bytes <= 4 || map.key_bytes > 4 + 256)))
     return fmt::format("the map {} has keys of {} bytes, which maps of its type {} do not have", map.name,
                        map.key_bytes, map.type);
-  const bool numbers =
-      map.type == BPF_MAP_TYPE_PROG_ARRAY || map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS || of_events(map);
+  const bool numbers = map.type == BPF_MAP_TYPE_PROG_ARRAY || map.type == BPF_MAP_TYPE_ARRAY_OF_MAPS ||
+                       of_events(map) || of_sockets(map);
   if (map.value_bytes == 0 || map.value_bytes > 4u << 20 || (numbers && map.value_bytes != 4) ||
-      (of_devices(map) && map.value_bytes != 4 && map.value_bytes != 8))
+      ((of_devices(map) || of_processors(map)) && map.value_bytes != 4 && map.value_bytes != 8))
     return fmt::format("the map {} has values of {} bytes, which maps of its type {} do not have", map.name,
                        map.value_bytes, map.type);
   return {};
@@ -87,8 +91,12 @@ std::string why_not(const Map& map) {
 
 Layout layout_of(const Map& map, u32 queues, bool by_key) {
   if (of_events(map)) return {};
-  Layout layout{
-      .slots = map.entries, .stride = (u64{map.value_bytes} + 7) / 8 * 2, .is_table = is_table(map)};
+  // Nobody touches eight bytes of a number of four. Of other maps the word behind may be in use.
+  const bool is_short =
+      map.value_bytes <= 4 && (map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY);
+  Layout layout{.slots = map.entries,
+                .stride = is_short ? 1 : (u64{map.value_bytes} + 7) / 8 * 2,
+                .is_table = is_table(map)};
   if (map.type == BPF_MAP_TYPE_PERCPU_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_HASH) layout.queues = queues;
   if (!layout.is_table) return layout;
   layout.shards = by_key ? shards_of(map) : Shards{0, map.entries};
@@ -146,7 +154,7 @@ class Builder {
     made.state.resize(before + words);
     const u64 buckets = before + layout.header, elements = buckets + layout.buckets,
               list = elements + (layout.is_table ? layout.slots * layout.element : 0),
-              values = made.state.size() - layout.slots * layout.queues * layout.stride;
+              values = made.state.size() - layout.values();
     u32* const record = &made.tables[XG_PROGRAM_TABLE_WORDS + u64{number} * XG_PROGRAM_MAP_WORDS];
     record[XG_PROGRAM_MAP_TYPE] = map.type;
     record[XG_PROGRAM_MAP_ENTRIES] = map.entries;
@@ -154,7 +162,7 @@ class Builder {
     record[XG_PROGRAM_MAP_VALUE] = map.value_bytes;
     const bool is_read_only = of_devices(map) || (map.flags & BPF_F_RDONLY_PROG) != 0;
     const bool changes = map.type != BPF_MAP_TYPE_PROG_ARRAY && map.type != BPF_MAP_TYPE_ARRAY_OF_MAPS &&
-                         !of_devices(map) && !of_events(map);
+                         !of_devices(map) && !of_events(map) && !of_processors(map) && !of_sockets(map);
     record[XG_PROGRAM_MAP_FLAGS] =
         (is_read_only ? XG_PROGRAM_VALUES_READ_ONLY : 0) | (changes ? 0 : XG_PROGRAM_NOT_FOR_UPDATES);
     record[XG_PROGRAM_MAP_FIRST] = static_cast<u32>(pages_.size()) * kPage;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/bpf.h>
 
+#include <algorithm>
 #include <array>
 
 #include "gpu/program_code.hpp"
@@ -98,16 +99,20 @@ std::optional<Output> output_at(const Instruction& one) {
   }
 }
 
-std::optional<PacketChange> too_long_by(const Program& program) {
+// Of registers, the numbers that they are known to have.
+using Known = std::array<std::optional<u32>, 16>;
+
+// The first instruction of which `found` says something, of it and what is known in front of it.
+template <class Found>
+std::optional<PacketChange> first_call(const Program& program, Found found) {
   const auto& all = program.instructions;
   const std::vector<bool> targets = targets_of(all);
-  std::array<std::optional<u32>, 16> known{};
+  Known known{};
   for (std::size_t at = 0; at < all.size(); ++at) {
     const Instruction& i = all[at];
     if (targets[at]) known = {};
-    if (const auto output = output_at(i); output && known[output->size].value_or(0) > XG_EVENT_BYTES)
-      return PacketChange{static_cast<u32>(at),
-                          fmt::format("calls {} for {} bytes", output->name, *known[output->size])};
+    if (std::string what = found(i, known); !what.empty())
+      return PacketChange{static_cast<u32>(at), std::move(what)};
     const u8 kind = BPF_CLASS(i.opcode);
     if (kind == BPF_JMP && BPF_OP(i.opcode) == BPF_CALL)
       known = {};
@@ -119,6 +124,17 @@ std::optional<PacketChange> too_long_by(const Program& program) {
     if (i.opcode == (BPF_LD | BPF_IMM | BPF_DW)) ++at;
   }
   return std::nullopt;
+}
+
+std::string too_long_at(const Instruction& one, const Known& known) {
+  const auto output = output_at(one);
+  if (!output || known[output->size].value_or(0) <= XG_EVENT_BYTES) return {};
+  return fmt::format("calls {} for {} bytes", output->name, *known[output->size]);
+}
+std::string broadcast_at(const Instruction& one, const Known& known) {
+  const bool is = calls_helper(one) && one.immediate == BPF_FUNC_redirect_map &&
+                  (known[BPF_REG_3].value_or(0) & BPF_F_BROADCAST) != 0;
+  return is ? "calls bpf_redirect_map with BPF_F_BROADCAST" : "";
 }
 
 }  // namespace
@@ -141,8 +157,28 @@ std::optional<PacketChange> output_of(const Program& program) {
 
 std::optional<PacketChange> too_long_output_of(const Program& program) {
   for (const Program& part : parts_of(program))
-    if (auto output = too_long_by(part)) return output;
+    if (auto output = first_call(part, too_long_at)) return output;
   return std::nullopt;
+}
+
+std::optional<PacketChange> broadcast_of(const Program& program) {
+  for (const Program& part : parts_of(program))
+    if (auto broadcast = first_call(part, broadcast_at)) return broadcast;
+  return std::nullopt;
+}
+
+bool redirects_to_interfaces(const Program& program) {
+  const auto of_devices = [](const Map& map) {
+    return map.type == BPF_MAP_TYPE_DEVMAP || map.type == BPF_MAP_TYPE_DEVMAP_HASH;
+  };
+  const bool has_devices = std::any_of(program.maps.begin(), program.maps.end(), of_devices);
+  const std::vector<Program> parts = parts_of(program);
+  return std::any_of(parts.begin(), parts.end(), [&](const Program& part) {
+    return std::any_of(part.instructions.begin(), part.instructions.end(), [&](const Instruction& one) {
+      return calls_helper(one) &&
+             (one.immediate == BPF_FUNC_redirect || (has_devices && one.immediate == BPF_FUNC_redirect_map));
+    });
+  });
 }
 
 }  // namespace xdpgpu::gpu::programs

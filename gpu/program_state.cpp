@@ -100,7 +100,7 @@ std::vector<DeviceState::Entry> DeviceState::entries(u32 map) const {
       if (xg_program_standing(*machine_, map, slot) != XG_PROGRAM_IS_USED) continue;
       entry.key = bytes(element + XG_PROGRAM_ELEMENT_KEY, word(map, XG_PROGRAM_MAP_KEY));
     } else {
-      if ((has_numbers || type == XG_PROGRAM_DEVMAP) && state_[first] == 0) continue;
+      if ((has_numbers || xg_program_redirects_by(type)) && state_[first] == 0) continue;
       entry.key.resize(4);
       std::memcpy(entry.key.data(), &slot, 4);
     }

@@ -105,12 +105,14 @@ ProgramFault redirect_map(ProgramRun& run) {
   constexpr u64 kActions = XDP_ABORTED | XDP_DROP | XDP_PASS | XDP_TX;
   constexpr u64 kWhere = BPF_F_BROADCAST | BPF_F_EXCLUDE_INGRESS;
   ProgramMap* map = run.memory.map_at(r[1]);
-  if (map == nullptr ||
-      (map->settings().type != BPF_MAP_TYPE_DEVMAP && map->settings().type != BPF_MAP_TYPE_DEVMAP_HASH))
+  if (map == nullptr) return ProgramFault::wrong_map;
+  const u32 type = map->settings().type;
+  const bool of_devices = type == BPF_MAP_TYPE_DEVMAP || type == BPF_MAP_TYPE_DEVMAP_HASH;
+  if (!of_devices && type != BPF_MAP_TYPE_CPUMAP && type != BPF_MAP_TYPE_XSKMAP)
     return ProgramFault::wrong_map;
   const u64 flags = r[3];
   r[0] = XDP_ABORTED;
-  if ((flags & ~(kActions | kWhere)) != 0) return ProgramFault::none;
+  if ((flags & ~(kActions | (of_devices ? kWhere : 0))) != 0) return ProgramFault::none;
   const u32 key = static_cast<u32>(r[2]);
   Bytes bytes(4);
   std::memcpy(bytes.data(), &key, sizeof(key));

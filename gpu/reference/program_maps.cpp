@@ -251,6 +251,8 @@ class Trie : public ProgramMap {
 };
 
 // BPF_MAP_TYPE_DEVMAP, BPF_MAP_TYPE_DEVMAP_HASH: interfaces by number. Programs read them.
+// BPF_MAP_TYPE_CPUMAP: for how many packets a processor has room; programs do not read them.
+// BPF_MAP_TYPE_XSKMAP: sockets, of which there is none.
 class Devices : public ProgramMap {
  public:
   using ProgramMap::ProgramMap;
@@ -263,7 +265,7 @@ class Devices : public ProgramMap {
   int update(std::span<const u8> key, std::span<const u8> value, u64 flags, u32) override {
     const u32 at = number(key);
     const bool hashed = settings().type == BPF_MAP_TYPE_DEVMAP_HASH;
-    if (flags > BPF_EXIST) return -EINVAL;
+    if (flags > BPF_EXIST || settings().type == BPF_MAP_TYPE_XSKMAP) return -EINVAL;
     if (!hashed) {
       if (at >= settings().entries) return -E2BIG;
       if (flags == BPF_NOEXIST) return -EEXIST;
@@ -293,6 +295,7 @@ class Devices : public ProgramMap {
   }
 
   bool changes() const override { return false; }
+  bool gives_values() const override { return settings().type != BPF_MAP_TYPE_CPUMAP; }
 
  private:
   std::map<u32, Value> entries_;
@@ -405,8 +408,11 @@ std::shared_ptr<ProgramMap> ProgramMap::of(const programs::Map& map, const std::
       return map.key_bytes > 4 && map.key_bytes <= 4 + 256 ? std::make_shared<Trie>(map) : nullptr;
     case BPF_MAP_TYPE_DEVMAP:
     case BPF_MAP_TYPE_DEVMAP_HASH:
+    case BPF_MAP_TYPE_CPUMAP:
       return by_number && (map.value_bytes == 4 || map.value_bytes == 8) ? std::make_shared<Devices>(map)
                                                                          : nullptr;
+    case BPF_MAP_TYPE_XSKMAP:
+      return by_number && map.value_bytes == 4 ? std::make_shared<Devices>(map) : nullptr;
     case BPF_MAP_TYPE_PERF_EVENT_ARRAY:
       return by_number && map.value_bytes == 4 ? std::make_shared<Events>(map) : nullptr;
     case BPF_MAP_TYPE_PROG_ARRAY:

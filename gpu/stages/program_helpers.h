@@ -302,12 +302,12 @@ XG_SELDOM u64 xg_program_redirect_map(XG_PROGRAM_MACHINE) {
   u32 map = 0u;
   if (!xg_program_map_at(XG_PROGRAM_IT, XG_PROGRAM_OWN.r[1], map)) return u64(0);
   const u32 type = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_TYPE);
-  if (type != XG_PROGRAM_DEVMAP && type != XG_PROGRAM_DEVMAP_HASH) {
+  if (!xg_program_redirects_by(type)) {
     m.fault = XG_PROGRAM_WRONG_MAP;
     return u64(0);
   }
   const u64 flags = XG_PROGRAM_OWN.r[3];
-  const u32 where = XG_PROGRAM_BROADCAST | XG_PROGRAM_EXCLUDE_INGRESS;
+  const u32 where = xg_program_is_of_devices(type) ? XG_PROGRAM_BROADCAST | XG_PROGRAM_EXCLUDE_INGRESS : 0u;
   /* The lower two bits: the action where nothing is found. */
   if ((flags & ~u64(3u | where)) != u64(0)) return u64(0);
   const u32 wanted = xg_program_low(flags);
@@ -318,7 +318,7 @@ XG_SELDOM u64 xg_program_redirect_map(XG_PROGRAM_MACHINE) {
     if (found != u64(0)) ifindex = xg_program_low(xg_program_load(XG_PROGRAM_IT, found, 4u));
     if (ifindex == 0u) {
       /* Of an earlier call the number stays, as an interface's. */
-      if (m.redirect_to == 2u) m.redirect_ifindex = m.redirect_key;
+      if (m.redirect_to >= 2u) m.redirect_ifindex = m.redirect_key;
       if (m.redirect_to != 0u) m.redirect_to = 1u;
       m.redirect_map = 0u;
       m.redirect_key = 0u;
@@ -326,7 +326,7 @@ XG_SELDOM u64 xg_program_redirect_map(XG_PROGRAM_MACHINE) {
       return u64(wanted & 3u);
     }
   }
-  m.redirect_to = 2u;
+  m.redirect_to = type == XG_PROGRAM_CPUMAP ? XG_PROGRAM_TO_PROCESSOR : 2u;
   m.redirect_map = map;
   m.redirect_key = xg_program_low(XG_PROGRAM_OWN.r[2]);
   m.redirect_ifindex = ifindex;

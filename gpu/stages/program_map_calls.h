@@ -104,7 +104,7 @@ XG_SELDOM u64 xg_program_get(XG_PROGRAM_MACHINE, u32 map, xg_program_key key) {
     const u32 word = m.state.v[xg_program_value_at(XG_PROGRAM_IT, map, key.first)];
     if (type == XG_PROGRAM_ARRAY_OF_MAPS)
       return word == 0u ? u64(0) : xg_program_pointer(XG_PROGRAM_MAPS + word - 1u, 0u);
-    if ((type == XG_PROGRAM_DEVMAP || type == XG_PROGRAM_PROGRAMS) && word == 0u) slot = 0u;
+    if ((xg_program_redirects_by(type) || type == XG_PROGRAM_PROGRAMS) && word == 0u) slot = 0u;
   }
   if (slot == 0u) return u64(0);
   return xg_program_value(XG_PROGRAM_IT, map, slot - 1u + xg_program_queue_slots(XG_PROGRAM_IT, map));

@@ -14,9 +14,9 @@
  * and each map has its part, at the places that its record says (gpu/stages/program_memory.h). Numbers of
  * slots are kept as slot + 1, 0: none.
  *
- * An array, a devmap, an array of programs or maps has its values alone: of queue q and index i the one of
- * slot q * entries + i. What is not there in a devmap has the interface 0; programs' and maps' numbers are
- * kept + 1.
+ * An array, a devmap or cpumap, an array of programs or maps has its values alone: of queue q and index i the
+ * one of slot q * entries + i. What is not there in a devmap has the interface 0, in a cpumap room for 0
+ * packets; and in an xskmap nothing is there. Programs' and maps' numbers are kept + 1.
  *
  * The others are a table of elements. Their values have the elements' numbers, those of a per-CPU hash once
  * for each queue:
@@ -61,7 +61,7 @@
 #include "gpu/stages/program_memory.h"
 #include "maps/hash.h"
 
-#define XG_PROGRAM_STATE_LAYOUT 3u
+#define XG_PROGRAM_STATE_LAYOUT 4u
 #define XG_PROGRAM_STATE_KEY 2u
 #define XG_PROGRAM_STATE_WORDS 8u
 
@@ -100,6 +100,8 @@
 #define XG_PROGRAM_TRIE 11u
 #define XG_PROGRAM_ARRAY_OF_MAPS 12u
 #define XG_PROGRAM_DEVMAP 14u
+#define XG_PROGRAM_CPUMAP 16u
+#define XG_PROGRAM_XSKMAP 17u
 #define XG_PROGRAM_DEVMAP_HASH 25u
 #define XG_PROGRAM_RINGBUF 27u
 
@@ -129,7 +131,16 @@ XG_FN bool xg_program_is_table(u32 type) {
 }
 /* Whether programs look up in one of that type. */
 XG_FN bool xg_program_gives_values(u32 type) {
-  return type != XG_PROGRAM_PROGRAMS && type != XG_PROGRAM_PERF_EVENTS && type != XG_PROGRAM_RINGBUF;
+  return type != XG_PROGRAM_PROGRAMS && type != XG_PROGRAM_PERF_EVENTS && type != XG_PROGRAM_RINGBUF &&
+         type != XG_PROGRAM_CPUMAP;
+}
+XG_FN bool xg_program_is_of_devices(u32 type) {
+  return type == XG_PROGRAM_DEVMAP || type == XG_PROGRAM_DEVMAP_HASH;
+}
+/* Whether programs redirect by one of that type: to interfaces; to another processor, as if that were here;
+ * to a socket, of which there is none. */
+XG_FN bool xg_program_redirects_by(u32 type) {
+  return xg_program_is_of_devices(type) || type == XG_PROGRAM_CPUMAP || type == XG_PROGRAM_XSKMAP;
 }
 /* Of a map's element: where its words begin. */
 XG_FN u32 xg_program_element(XG_PROGRAM_MACHINE_READ, u32 map, u32 slot) {

@@ -173,6 +173,8 @@
 #define XG_PROGRAM_ENOSPC 28u
 #define XG_PROGRAM_EOPNOTSUPP 95u
 #define XG_PROGRAM_REDIRECTED 4u
+/* xg_program_machine.redirect_to: by a cpumap, which is here */
+#define XG_PROGRAM_TO_PROCESSOR 3u
 
 /* Where a compiler keeps no arrays of an invocation's own (gpu/stages/program/program.comp), what a machine
  * has of them stands in memory: XG_PROGRAM_OWN_BYTES, the stack first, a multiple of 8, and the lines of the
@@ -242,7 +244,7 @@ XG_RECORD(xg_program_machine) {
   u64 r[11];
   u32 fault;
   u32 steps;
-  u32 redirect_to; /* 0: nowhere; 1: to the interface; 2: by the map */
+  u32 redirect_to; /* 0: nowhere; 1: to the interface; 2: by the map; XG_PROGRAM_TO_PROCESSOR */
   u32 redirect_map, redirect_key, redirect_ifindex, redirect_flags;
   u32 has_event; /* 1: it has put something out */
   u32 record;    /* what it has reserved: XG_PROGRAM_HAS_RECORD, its bytes, the map; 0: nothing */

@@ -186,6 +186,9 @@ class Twins {
   u32 way_of(const gpu::reference::ProgramAnswer& answer) const {
     if (answer.action == XDP_PASS || answer.action == XDP_TX) return answer.action;
     if (answer.action != XDP_REDIRECT || !answer.redirect || answer.redirect->flags != 0) return XG_DROP;
+    // Another processor's is here.
+    if (answer.redirect->map && settings_.program->maps[*answer.redirect->map].type == BPF_MAP_TYPE_CPUMAP)
+      return XG_PASS;
     const auto to =
         std::ranges::find(settings_.interfaces, answer.redirect->ifindex, &gpu::ProgramInterface::ifindex);
     return to == settings_.interfaces.end() ? XG_DROP : XG_VERDICT(XG_REDIRECT, to->port, 0, 0);
@@ -522,6 +525,56 @@ TEST_P(Programs, RedirectToTheInterfacesThatHaveNumbers) {
     EXPECT_GT(twins.dropped[1], 0u);
     EXPECT_GT(twins.dropped[2 + static_cast<u32>(gpu::ProgramEnd::redirect)], 0u);
   }
+}
+
+// By maps of processors, of sockets and of interfaces, as the packet's bytes say; some behind another one.
+ProgramSettings redirecting_by_any_map() {
+  Assembly a;
+  a(move(r6, r1), load(BPF_W, r7, r6, 0), load(BPF_B, r8, r7, 0), load(BPF_B, r9, r7, 1),
+    load(BPF_B, r2, r7, 2), alu_k(BPF_AND, r2, 1));
+  a.to("kept", jump_k(BPF_JEQ, r2, 0));
+  a(store(BPF_B, r7, 13, r9));
+  a.label("kept");
+  for (const int call_of : {0, 1}) {
+    const std::string name = std::to_string(call_of);
+    a(move(r2, r9), alu_k(BPF_AND, r2, 3), alu_k(BPF_RSH, r9, 2), move_k(r3, XDP_TX), move(r4, r8),
+      alu_k(BPF_AND, r4, 3), alu_k(BPF_RSH, r8, 2), map(r1, 0));
+    a.to(name + "call", jump_k(BPF_JEQ, r4, 0));
+    a(map(r1, 1));
+    a.to(name + "call", jump_k(BPF_JEQ, r4, 1));
+    a(map(r1, 2));
+    a.label(name + "call")(call(BPF_FUNC_redirect_map));
+  }
+  a(leave());
+  ProgramSettings settings = settings_of(a.code(), {map_of("processors", BPF_MAP_TYPE_CPUMAP, 4, 8, 3),
+                                                    map_of("sockets", BPF_MAP_TYPE_XSKMAP, 4, 4, 3),
+                                                    map_of("ports", BPF_MAP_TYPE_DEVMAP, 4, 4, 3)});
+  settings.interfaces = {{.ifindex = 3, .port = 2}, {.ifindex = 5, .port = 0}};
+  auto contents = std::make_shared<std::vector<gpu::ProgramMapContents>>(2);
+  (*contents)[0].entries.push_back({{1, 0, 0, 0}, {192, 0, 0, 0, 0, 0, 0, 0}});
+  (*contents)[0].entries.push_back({{2, 0, 0, 0}, {1, 0, 0, 0, 0, 0, 0, 0}});
+  (*contents)[1].map = 2;
+  (*contents)[1].entries.push_back({{1, 0, 0, 0}, {5, 0, 0, 0}});
+  settings.contents = contents;
+  return settings;
+}
+
+TEST_P(Programs, PacketsForOtherProcessorsGoOnHere) {
+  XDPGPU_TWINS_OR_SKIP();
+  dataplane::Random random(static_cast<u32>(test_seed()));
+  ASSERT_NO_FATAL_FAILURE(twins.load(redirecting_by_any_map()));
+  auto packets = some_packets(random);
+  for (std::size_t i = 0; i < packets.size(); i++) {
+    packets[i].metadata.port = 2;
+    packets[i].bytes[0] = static_cast<u8>(random() % 16);
+    packets[i].bytes[1] = static_cast<u8>(random() % 16);
+  }
+  ASSERT_NO_FATAL_FAILURE(twins.come(packets, kPackets));
+  const auto outcomes = twins.outcomes();
+  EXPECT_GT(outcomes.at("passed"), 0u);
+  EXPECT_GT(outcomes.at("changed_passed"), 0u);
+  EXPECT_GT(outcomes.at("redirected"), 0u);
+  EXPECT_GT(outcomes.at("sent"), 0u);
 }
 
 // A map that is found in another one by the packet's first byte, and what it has for the second one, which
@@ -930,6 +983,19 @@ TEST(ProgramStage, RefusesWhatItDoesNotDo) {
       why({move_k(r1, 1), move_k(r2, 0), call(BPF_FUNC_redirect), leave()}),
       "pipeline \"p\", stage 1 (program): its program \"test\" redirects packets, at instruction 2, and no "
       "interface has a number that it could redirect to: give \"interfaces\"");
+  const std::vector<Map> ports{map_of("ports", BPF_MAP_TYPE_DEVMAP, 4, 4, 8)};
+  EXPECT_NE(
+      why({map(r1, 0)[0], map(r1, 0)[1], move_k(r2, 0), move_k(r3, BPF_F_BROADCAST | BPF_F_EXCLUDE_INGRESS),
+           call(BPF_FUNC_redirect_map), leave()},
+          ports)
+          .find("its program \"test\" calls bpf_redirect_map with BPF_F_BROADCAST, at instruction 4, and a "
+                "device sends a packet out of one interface"),
+      std::string::npos);
+  // Of processors and sockets none is an interface.
+  EXPECT_EQ(
+      why({map(r1, 0)[0], map(r1, 0)[1], move_k(r2, 0), move_k(r3, 0), call(BPF_FUNC_redirect_map), leave()},
+          {map_of("processors", BPF_MAP_TYPE_CPUMAP, 4, 4, 8)}),
+      "");
   EXPECT_NE(why({call(9999), leave()}), "");
   EXPECT_EQ(why({move_k(r0, XDP_PASS), leave()}), "");
   ProgramSettings unread;

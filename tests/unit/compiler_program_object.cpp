@@ -395,7 +395,7 @@ TEST_F(ProgramVerifier, MakesMapsOfTheTypesThatAreNotMissing) {
     EXPECT_EQ(needs_of(object).map_types.at(0).missing.empty(), is_made) << type;
     made += is_made;
   }
-  EXPECT_EQ(made, 12);
+  EXPECT_EQ(made, 14);
   const auto queue = verdict_of(object_bytes("missing"));
   EXPECT_EQ(queue.said, kernel::Verdict::Said::unaskable);
   EXPECT_THAT(queue.why, HasSubstr("(queue)"));

@@ -40,7 +40,7 @@ TEST(DeviceControl, RedirectsAreTheDefinitions) {
     for (u32 flags : {0u, 1u, 2u, 3u, 4u, 8u, 16u, 24u, 26u, 32u}) all.push_back({true, key, flags});
   for (u32 flags : {0u, 1u}) all.push_back({false, 77, flags});
   u32 sent = 0, kept = 0;
-  for (u32 type : {BPF_MAP_TYPE_DEVMAP, BPF_MAP_TYPE_DEVMAP_HASH})
+  for (u32 type : {BPF_MAP_TYPE_DEVMAP, BPF_MAP_TYPE_DEVMAP_HASH, BPF_MAP_TYPE_CPUMAP})
     for (u32 value_bytes : {4u, 8u})
       for (const Redirect& one : all)
         for (const Redirect& other : all) {

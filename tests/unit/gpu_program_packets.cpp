@@ -62,6 +62,57 @@ TEST(ProgramPackets, WhatItGoesOnWithChangesThem) {
   EXPECT_EQ(change->what, "writes to its packet");
 }
 
+Program of_code(Code code, std::vector<Map> maps = {}) {
+  return {.name = "test", .instructions = std::move(code), .maps = std::move(maps), .license = "GPL"};
+}
+
+TEST(ProgramPackets, WhatIsTooLongForAnEventIsNamedWhereItIsPlain) {
+  const auto of = [](const Code& code) {
+    const auto output = too_long_output_of(of_code(code));
+    return output ? std::to_string(output->instruction) + ": " + output->what : std::string();
+  };
+  EXPECT_EQ(of(with({move_k(r2, 112), move_k(r3, 0), call(BPF_FUNC_ringbuf_reserve)})), "");
+  EXPECT_EQ(of(with({move_k(r2, 113), move_k(r3, 0), call(BPF_FUNC_ringbuf_reserve)})),
+            "2: calls bpf_ringbuf_reserve for 113 bytes");
+  EXPECT_EQ(of(with({alu32_k(BPF_MOV, r3, 200), call(BPF_FUNC_ringbuf_output)})),
+            "1: calls bpf_ringbuf_output for 200 bytes");
+  EXPECT_EQ(of(with({move_k(r5, 200), call(BPF_FUNC_perf_event_output)})),
+            "1: calls bpf_perf_event_output for 200 bytes");
+  // It is not known any more.
+  EXPECT_EQ(of(with({move_k(r3, 200), alu_k(BPF_AND, r3, 15), call(BPF_FUNC_ringbuf_output)})), "");
+  EXPECT_EQ(of(with({move_k(r3, 200), move(r3, r6), call(BPF_FUNC_ringbuf_output)})), "");
+  EXPECT_EQ(of(with({move_k(r3, 200), load(BPF_B, r3, r6, 0), call(BPF_FUNC_ringbuf_output)})), "");
+  EXPECT_EQ(of(with({move_k(r3, 200), call(BPF_FUNC_ktime_get_ns), call(BPF_FUNC_ringbuf_output)})), "");
+  EXPECT_EQ(
+      of(with({move_k(r3, 8), jump_k(BPF_JEQ, r6, 0, 1), move_k(r3, 200), call(BPF_FUNC_ringbuf_output)})),
+      "");
+}
+
+TEST(ProgramPackets, BroadcastsAreNamedWhereTheyArePlain) {
+  const auto of = [](const Code& code) { return broadcast_of(of_code(code)).has_value(); };
+  EXPECT_FALSE(of(with({move_k(r3, BPF_F_EXCLUDE_INGRESS), call(BPF_FUNC_redirect_map)})));
+  EXPECT_TRUE(of(with({move_k(r3, BPF_F_BROADCAST), call(BPF_FUNC_redirect_map)})));
+  EXPECT_TRUE(
+      of(with({move_k(r3, BPF_F_BROADCAST | BPF_F_EXCLUDE_INGRESS | 2), call(BPF_FUNC_redirect_map)})));
+  EXPECT_FALSE(of(with({move_k(r3, BPF_F_BROADCAST), call(BPF_FUNC_redirect)})));
+  EXPECT_FALSE(of(with({load(BPF_B, r3, r6, 0), call(BPF_FUNC_redirect_map)})));
+}
+
+TEST(ProgramPackets, WhoRedirectsToInterfacesIsKnown) {
+  const auto of = [](const Code& code, u32 type) {
+    Map map;
+    map.type = type;
+    return redirects_to_interfaces(of_code(code, {map}));
+  };
+  const Code by_map = with({call(BPF_FUNC_redirect_map)});
+  EXPECT_TRUE(of(by_map, BPF_MAP_TYPE_DEVMAP));
+  EXPECT_TRUE(of(by_map, BPF_MAP_TYPE_DEVMAP_HASH));
+  EXPECT_FALSE(of(by_map, BPF_MAP_TYPE_CPUMAP));
+  EXPECT_FALSE(of(by_map, BPF_MAP_TYPE_XSKMAP));
+  EXPECT_TRUE(of(with({call(BPF_FUNC_redirect)}), BPF_MAP_TYPE_CPUMAP));
+  EXPECT_FALSE(of(kEnd, BPF_MAP_TYPE_DEVMAP));
+}
+
 // Sixty-four tails of an object with megabytes of variables are not as many copies of them.
 TEST(ProgramParts, WhatMapsBeginWithHasTheFirstOneAlone) {
   Map map;

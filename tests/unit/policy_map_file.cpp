@@ -151,10 +151,12 @@ TEST(MapFile, ThatIsFullOfProblemsNamesSomeOfThem) {
 
 TEST(MapFile, IsForMapsThatBeginWithSomething) {
   for (const Map& map : {kPorts, kIndexed, kPrefixes, kCounts}) EXPECT_EQ(why_no_contents(map), "");
-  for (const u32 type : {BPF_MAP_TYPE_DEVMAP, BPF_MAP_TYPE_DEVMAP_HASH, BPF_MAP_TYPE_ARRAY_OF_MAPS})
+  for (const u32 type :
+       {BPF_MAP_TYPE_DEVMAP, BPF_MAP_TYPE_DEVMAP_HASH, BPF_MAP_TYPE_CPUMAP, BPF_MAP_TYPE_ARRAY_OF_MAPS})
     EXPECT_EQ(why_no_contents(map_of(type, 4, 4)), "");
   EXPECT_THAT(why_no_contents(map_of(BPF_MAP_TYPE_STACK, 4, 4)),
-              HasSubstr("arrays, hashes, tries, devmaps and arrays of maps"));
+              HasSubstr("arrays, hashes, tries, devmaps, cpumaps and arrays of maps"));
+  EXPECT_THAT(why_no_contents(map_of(BPF_MAP_TYPE_XSKMAP, 4, 4)), HasSubstr("it stays empty"));
   EXPECT_THAT(why_no_contents(map_of(BPF_MAP_TYPE_PROG_ARRAY, 4, 4)), HasSubstr("is an array of programs"));
   EXPECT_NE(why_no_contents(map_of(BPF_MAP_TYPE_LPM_TRIE, 4, 4)), "");
   EXPECT_NE(why_no_contents(map_of(BPF_MAP_TYPE_ARRAY, 8, 4)), "");

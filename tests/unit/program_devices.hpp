@@ -152,7 +152,7 @@ class Device {
           .push_back(static_cast<u8>(xg_program_frame_byte(m, place)));
     answer.steps = m.steps;
     if (answer.action == XDP_REDIRECT && m.redirect_to != 0)
-      answer.redirect = {.map = m.redirect_to == 2 ? std::optional(m.redirect_map) : std::nullopt,
+      answer.redirect = {.map = m.redirect_to >= 2 ? std::optional(m.redirect_map) : std::nullopt,
                          .key = m.redirect_key,
                          .ifindex = m.redirect_ifindex,
                          .flags = m.redirect_flags};

@@ -217,9 +217,7 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
                      .verifier = {},
                      .code = {}};
   for (const auto& tail : program.tails) report.tails.push_back(tail.name);
-  if (std::ranges::any_of(needs.helpers, [](const auto& one) {
-        return one.number == BPF_FUNC_redirect || one.number == BPF_FUNC_redirect_map;
-      }))
+  if (gpu::programs::redirects_to_interfaces(program))
     report.notes.emplace_back(
         "it redirects packets: a policy's stage says which number is which interface (\"interfaces\")");
   for (u32 i = 0; i < program.maps.size(); i++)
@@ -228,6 +226,16 @@ CheckReport report_of(const std::string& file, const programs::ObjectProgram& ob
       report.notes.push_back(
           fmt::format("the object puts no programs into its map {}: a policy's stage does (\"programs\")",
                       program.maps[i].name));
+  for (const auto& map : program.maps) {
+    if (map.type == BPF_MAP_TYPE_CPUMAP)
+      report.notes.push_back(
+          fmt::format("it hands packets to processors by its map {}: on a device these go on as those that "
+                      "pass",
+                      map.name));
+    if (map.type == BPF_MAP_TYPE_XSKMAP)
+      report.notes.push_back(fmt::format(
+          "its map {} is one of AF_XDP sockets: on a device it is empty, and stays so", map.name));
+  }
   if (std::ranges::any_of(needs.helpers, [](const auto& one) { return one.number == BPF_FUNC_fib_lookup; }))
     report.notes.emplace_back(
         "it looks up routes: a policy has them in a stage \"forward\", and says which number is which "

@@ -32,6 +32,8 @@ bool is_made(u32 type) {
     case BPF_MAP_TYPE_LPM_TRIE:
     case BPF_MAP_TYPE_DEVMAP:
     case BPF_MAP_TYPE_DEVMAP_HASH:
+    case BPF_MAP_TYPE_CPUMAP:
+    case BPF_MAP_TYPE_XSKMAP:
     case BPF_MAP_TYPE_PROG_ARRAY:
     case BPF_MAP_TYPE_ARRAY_OF_MAPS:
     case BPF_MAP_TYPE_PERF_EVENT_ARRAY:

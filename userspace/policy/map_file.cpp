@@ -30,7 +30,7 @@ bool is_of_devices(const Map& map) {
 }
 bool is_array(const Map& map) {
   return map.type == BPF_MAP_TYPE_ARRAY || map.type == BPF_MAP_TYPE_PERCPU_ARRAY ||
-         map.type == BPF_MAP_TYPE_DEVMAP || is_of_maps(map);
+         map.type == BPF_MAP_TYPE_DEVMAP || map.type == BPF_MAP_TYPE_CPUMAP || is_of_maps(map);
 }
 bool is_trie(const Map& map) { return map.type == BPF_MAP_TYPE_LPM_TRIE; }
 
@@ -383,15 +383,18 @@ std::string why_no_contents(const Map& map) {
     case BPF_MAP_TYPE_LRU_HASH:
     case BPF_MAP_TYPE_DEVMAP:
     case BPF_MAP_TYPE_DEVMAP_HASH:
+    case BPF_MAP_TYPE_CPUMAP:
     case BPF_MAP_TYPE_ARRAY_OF_MAPS:
       break;
     case BPF_MAP_TYPE_PROG_ARRAY:
       return "is an array of programs, and has no file: give \"programs\"";
+    case BPF_MAP_TYPE_XSKMAP:
+      return "is one of AF_XDP sockets, which a program has none of here: it stays empty";
     case BPF_MAP_TYPE_LPM_TRIE:
       if (map.key_bytes > 4) break;
       [[fallthrough]];
     default:
-      return "is none that begins with what is in a file: arrays, hashes, tries, devmaps and arrays of maps "
+      return "is none that begins with what is in a file: arrays, hashes, tries, devmaps, cpumaps and arrays of maps "
              "do";
   }
   return map.key_bytes == 0 || map.value_bytes == 0 || (is_array(map) && map.key_bytes != 4)

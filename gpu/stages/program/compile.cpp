@@ -155,11 +155,18 @@ Check check(const ProgramSettings& stage) {
   for (const ProgramInterface& one : stage.interfaces)
     if (std::ranges::count(stage.interfaces, one.ifindex, &ProgramInterface::ifindex) > 1)
       return refuse("two of its interfaces have the number {}: give each its own", one.ifindex);
+  if (const auto broadcast = programs::broadcast_of(program);
+      broadcast && stage.where == ProgramSettings::Where::device)
+    return refuse(
+        "its program \"{}\" {}, at instruction {}, and a device sends a packet out of one interface: "
+        "let it choose one, or run it in the kernel (\"where\")",
+        program.name, broadcast->what, broadcast->instruction);
   for (const Program& part : programs::parts_of(program)) {
     const auto redirects = std::ranges::find_if(part.instructions, [](const Instruction& i) {
       return calls_helper(i) && (i.immediate == BPF_FUNC_redirect || i.immediate == BPF_FUNC_redirect_map);
     });
-    if (redirects != part.instructions.end() && stage.interfaces.empty())
+    if (redirects != part.instructions.end() && stage.interfaces.empty() &&
+        programs::redirects_to_interfaces(program))
       return refuse(
           "its program \"{}\" redirects packets, at instruction {}, and no interface has a number that it "
           "could redirect to: give \"interfaces\"",

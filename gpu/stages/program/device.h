@@ -282,7 +282,9 @@ XG_SELDOM u32 xg_program_outcome(xg_batch b, u32 body, xg_state state, u32 numbe
       (m.ahead_how & XG_PROGRAM_HAS_NO_ROOM) != 0u)
     return key;
   u32 outcome = xg_program_outcome_of(m.fault, xg_program_low(XG_PROGRAM_OWN.r[0]));
-  if (outcome == XG_PROGRAM_NOWHERE_TO_GO && m.redirect_to != 0u)
+  if (outcome == XG_PROGRAM_NOWHERE_TO_GO && m.redirect_to == XG_PROGRAM_TO_PROCESSOR)
+    outcome = XG_PROGRAM_PASSED;
+  else if (outcome == XG_PROGRAM_NOWHERE_TO_GO && m.redirect_to != 0u)
     outcome = xg_program_redirected(b, body, m.redirect_ifindex, m.redirect_flags);
   if (m.most_lines != 0u && (outcome == XG_PROGRAM_PASSED || XG_PROGRAM_OUTCOME(outcome) >= XG_PROGRAM_SENT))
     outcome = xg_program_patch(b, number, bytes, outcome, m);

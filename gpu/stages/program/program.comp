@@ -218,7 +218,9 @@ void main() {
       xg_batch b;
       b.image = image;
       b.patches = left;
-      if (outcome == XG_PROGRAM_NOWHERE_TO_GO && m.redirect_to != 0u)
+      if (outcome == XG_PROGRAM_NOWHERE_TO_GO && m.redirect_to == XG_PROGRAM_TO_PROCESSOR)
+        outcome = XG_PROGRAM_PASSED;
+      else if (outcome == XG_PROGRAM_NOWHERE_TO_GO && m.redirect_to != 0u)
         outcome = xg_program_redirected(b, body_of_stage, m.redirect_ifindex, m.redirect_flags);
       if (outcome == XG_PROGRAM_PASSED || XG_PROGRAM_OUTCOME(outcome) >= XG_PROGRAM_SENT) {
         outcome = xg_program_patch(b, packet, bytes, outcome, XG_PROGRAM_IT);

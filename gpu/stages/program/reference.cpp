@@ -54,20 +54,19 @@ class XdpProgram final : public StageWith<ProgramSettings> {
         return true;
       }
       const u32* const port = ended ? nullptr : redirected_to(answer);
-      const bool goes_on =
-          !ended && (answer.action == XDP_PASS || answer.action == XDP_TX || port != nullptr);
+      const bool passes = !ended && (answer.action == XDP_PASS || to_processor(answer));
+      const bool goes_on = passes || (!ended && (answer.action == XDP_TX || port != nullptr));
       const bool fits = !answer.is_changed || answer.packet.size() <= packet.frame.size() ||
                         answer.change.end <= XG_PATCH_BEFORE + XG_FRAME_MAX;
       if (goes_on && fits) {
         if (answer.is_changed) {
           result.flags |= XG_RES_PATCH;
           *place.patch = answer.change;
-        } else if (answer.action == XDP_PASS) {
+        } else if (passes) {
           return false;
         }
-        result.verdict = port != nullptr
-                             ? XG_VERDICT(XG_REDIRECT, *port, place.position, 0)
-                             : XG_VERDICT(answer.action == XDP_PASS ? XG_PASS : XG_TX, 0, place.position, 0);
+        result.verdict = port != nullptr ? XG_VERDICT(XG_REDIRECT, *port, place.position, 0)
+                                         : XG_VERDICT(passes ? XG_PASS : XG_TX, 0, place.position, 0);
         return true;
       }
       end = goes_on ? ProgramEnd::too_large : end_of(answer);
@@ -113,9 +112,16 @@ class XdpProgram final : public StageWith<ProgramSettings> {
       if (one.port == port) return one.ifindex;
     return 0;
   }
+  // A packet for another processor of the kernel's is here.
+  bool to_processor(const ProgramAnswer& answer) const {
+    return answer.action == XDP_REDIRECT && answer.redirect && answer.redirect->map &&
+           program_->maps[*answer.redirect->map].type == BPF_MAP_TYPE_CPUMAP;
+  }
   // nullptr: it redirects nowhere, to several interfaces, or to one that has no such number.
   const u32* redirected_to(const ProgramAnswer& answer) const {
-    if (answer.action != XDP_REDIRECT || !answer.redirect || answer.redirect->flags != 0) return nullptr;
+    if (answer.action != XDP_REDIRECT || !answer.redirect || answer.redirect->flags != 0 ||
+        to_processor(answer))
+      return nullptr;
     for (const ProgramInterface& one : settings().interfaces)
       if (one.ifindex == answer.redirect->ifindex) return &one.port;
     return nullptr;

@@ -27,11 +27,11 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
   const u32 flags = xg_program_map_word(XG_PROGRAM_IT, map, XG_PROGRAM_MAP_FLAGS);
   const bool redirects = operation == XG_PROGRAM_REDIRECT_MAP, erases = operation == XG_PROGRAM_ERASE;
   const bool looks = operation == XG_PROGRAM_LOOK_UP || redirects;
-  const u32 where = XG_PROGRAM_BROADCAST | XG_PROGRAM_EXCLUDE_INGRESS;
+  const u32 where = xg_program_is_of_devices(type) ? XG_PROGRAM_BROADCAST | XG_PROGRAM_EXCLUDE_INGRESS : 0u;
   const u32 wanted = redirects ? xg_program_low(m.own.r[3]) : 0u;
   const bool broadcasts = (wanted & XG_PROGRAM_BROADCAST) != 0u;
   if (redirects) {
-    if (type != XG_PROGRAM_DEVMAP && type != XG_PROGRAM_DEVMAP_HASH) m.fault = XG_PROGRAM_WRONG_MAP;
+    if (!xg_program_redirects_by(type)) m.fault = XG_PROGRAM_WRONG_MAP;
   } else if (looks) {
     if (!xg_program_gives_values(type)) m.fault = XG_PROGRAM_WRONG_MAP;
   } else if ((flags & XG_PROGRAM_NOT_FOR_UPDATES) != 0u) {
@@ -217,13 +217,13 @@ u64 xg_program_map_call(u32 which_machine, u32 operation) {
   if (!broadcasts && slot != 0u) ifindex = m.state.v[xg_program_value_at(XG_PROGRAM_IT, map, slot - 1u)];
   if (!broadcasts && ifindex == 0u) {
     /* Of an earlier call the number stays, as an interface's. */
-    if (m.redirect_to == 2u) m.redirect_ifindex = m.redirect_key;
+    if (m.redirect_to >= 2u) m.redirect_ifindex = m.redirect_key;
     if (m.redirect_to != 0u) m.redirect_to = 1u;
     m.redirect_key = 0u;
     m.redirect_flags = 0u;
     return u64(wanted & 3u);
   }
-  m.redirect_to = 2u;
+  m.redirect_to = type == XG_PROGRAM_CPUMAP ? XG_PROGRAM_TO_PROCESSOR : 2u;
   m.redirect_key = xg_program_low(m.own.r[2]);
   m.redirect_ifindex = ifindex;
   m.redirect_flags = broadcasts ? wanted & where : 0u;

@@ -212,6 +212,48 @@ TEST_F(HelpersTest, RedirectMap) {
     }
 }
 
+// Where the map has something it is another processor's, or a socket's: here there are no sockets.
+TEST_F(HelpersTest, RedirectMapToProcessorsAndSockets) {
+  for (const u32 type : {BPF_MAP_TYPE_CPUMAP, BPF_MAP_TYPE_XSKMAP})
+    for (const u32 value_bytes : {4u, 8u}) {
+      if (type == BPF_MAP_TYPE_XSKMAP && value_bytes == 8) continue;
+      Twins twins({map_of("others", type, 4, value_bytes, 2)});
+      Assembly a;
+      begin(a, 32);
+      a(map(r1, 0), load(BPF_DW, r2, r7, 0), load(BPF_DW, r3, r7, 8), call(BPF_FUNC_redirect_map), leave());
+      a.label("short")(move_k(r0, XDP_DROP), leave());
+      const auto program = twins.add(a.code());
+      ASSERT_TRUE(program) << twins.refusal();
+      Bytes room = bytes_of(u64{192});
+      room.resize(value_bytes);
+      if (type == BPF_MAP_TYPE_CPUMAP) {
+        ASSERT_TRUE(twins.update(0, bytes_of(u32{0}), room));
+        EXPECT_TRUE(twins.update(0, bytes_of(u32{2}), room)) << "there is no such entry";
+      }
+      for (const u64 key : {0ull, 1ull, 2ull, 0x100000000ull})
+        for (const u64 flags : {0ull, 1ull, 2ull, 3ull, 4ull, 8ull, 16ull, 27ull, 0x100000000ull}) {
+          Bytes packet(60);
+          put(packet, 0, key);
+          put(packet, 8, flags);
+          ASSERT_EQ(twins.run(*program, {.bytes = packet}), "") << "key " << key << " flags " << flags;
+          const bool found = type == BPF_MAP_TYPE_CPUMAP && static_cast<u32>(key) == 0 && flags < 4;
+          ASSERT_EQ(twins.answer().action, found ? u32{XDP_REDIRECT} : flags < 4 ? flags : 0);
+        }
+    }
+  // What is looked up there is nothing.
+  Twins twins({map_of("sockets", BPF_MAP_TYPE_XSKMAP, 4, 4, 2)});
+  Assembly a;
+  a(store_k(BPF_W, r10, -4, 1), map(r1, 0), move(r2, r10), alu_k(BPF_ADD, r2, -4),
+    call(BPF_FUNC_map_lookup_elem));
+  a.to("none", jump_k(BPF_JEQ, r0, 0));
+  a(move_k(r0, XDP_DROP), leave());
+  a.label("none")(move_k(r0, XDP_PASS), leave());
+  const auto program = twins.add(a.code());
+  ASSERT_TRUE(program) << twins.refusal();
+  EXPECT_EQ(twins.run(*program, {.bytes = Bytes(60)}), "");
+  EXPECT_EQ(twins.answer().action, u32{XDP_PASS});
+}
+
 // The last one that found something decides. One that finds nothing leaves the number of that as an
 // interface's.
 TEST_F(HelpersTest, RedirectsAreOfTheLastCall) {

@@ -103,6 +103,7 @@ u32 cpus() {
 bool holds_values(const Map& map) {
   return map.type != BPF_MAP_TYPE_PROG_ARRAY && map.type != BPF_MAP_TYPE_ARRAY_OF_MAPS &&
          map.type != BPF_MAP_TYPE_DEVMAP && map.type != BPF_MAP_TYPE_DEVMAP_HASH &&
+         map.type != BPF_MAP_TYPE_CPUMAP && map.type != BPF_MAP_TYPE_XSKMAP &&
          map.type != BPF_MAP_TYPE_PERF_EVENT_ARRAY && map.type != BPF_MAP_TYPE_RINGBUF;
 }
 

@@ -34,11 +34,20 @@ constexpr std::array<u32, 20> kHelpers{BPF_FUNC_map_lookup_elem,
                                        BPF_FUNC_ringbuf_submit,
                                        BPF_FUNC_ringbuf_discard,
                                        BPF_FUNC_fib_lookup};
-constexpr std::array<u32, 12> kMapTypes{
-    BPF_MAP_TYPE_ARRAY,         BPF_MAP_TYPE_PERCPU_ARRAY,     BPF_MAP_TYPE_HASH,
-    BPF_MAP_TYPE_PERCPU_HASH,   BPF_MAP_TYPE_LRU_HASH,         BPF_MAP_TYPE_LPM_TRIE,
-    BPF_MAP_TYPE_DEVMAP,        BPF_MAP_TYPE_DEVMAP_HASH,      BPF_MAP_TYPE_PROG_ARRAY,
-    BPF_MAP_TYPE_ARRAY_OF_MAPS, BPF_MAP_TYPE_PERF_EVENT_ARRAY, BPF_MAP_TYPE_RINGBUF};
+constexpr std::array<u32, 14> kMapTypes{BPF_MAP_TYPE_ARRAY,
+                                        BPF_MAP_TYPE_PERCPU_ARRAY,
+                                        BPF_MAP_TYPE_HASH,
+                                        BPF_MAP_TYPE_PERCPU_HASH,
+                                        BPF_MAP_TYPE_LRU_HASH,
+                                        BPF_MAP_TYPE_LPM_TRIE,
+                                        BPF_MAP_TYPE_DEVMAP,
+                                        BPF_MAP_TYPE_DEVMAP_HASH,
+                                        BPF_MAP_TYPE_PROG_ARRAY,
+                                        BPF_MAP_TYPE_ARRAY_OF_MAPS,
+                                        BPF_MAP_TYPE_PERF_EVENT_ARRAY,
+                                        BPF_MAP_TYPE_RINGBUF,
+                                        BPF_MAP_TYPE_CPUMAP,
+                                        BPF_MAP_TYPE_XSKMAP};
 
 std::string why_no_helper(u32 number) {
   if (std::find(kHelpers.begin(), kHelpers.end(), number) != kHelpers.end()) return {};
@@ -73,14 +82,7 @@ std::string_view why_no_helper_in_kernel(u32 number) {
 
 std::string why_no_map_type(u32 type) {
   if (std::find(kMapTypes.begin(), kMapTypes.end(), type) != kMapTypes.end()) return {};
-  switch (type) {
-    case BPF_MAP_TYPE_CPUMAP:
-      return "devices do not hand packets to other processors of the kernel";
-    case BPF_MAP_TYPE_XSKMAP:
-      return "packets come to devices by AF_XDP sockets: they do not go to others";
-    default:
-      return "no device has it";
-  }
+  return "no device has it";
 }
 
 // What an instruction is of that is more than the usual; nullptr: nothing.
