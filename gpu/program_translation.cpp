@@ -84,6 +84,7 @@ class Translator {
       : program_(program), name_(std::move(name)), counts_steps_(!counts_itself(program.code)) {
     for (u32 map = 0; map < maps(); ++map)
       keeps_.order = keeps_.order && map_word(map, XG_PROGRAM_MAP_TYPE) != XG_PROGRAM_LRU_HASH;
+    for (u32 map = 0; map < maps(); ++map) is_keyed_ = is_keyed_ || is_sharded(map);
     keeps_.packet = keeps_packet(program.code);
   }
 
@@ -111,6 +112,10 @@ class Translator {
     return program_.tables[program_.tables[XG_PROGRAM_TABLE_RECORDS] + map * XG_PROGRAM_MAP_WORDS + word];
   }
   u32 maps() const { return program_.tables[XG_PROGRAM_TABLE_MAPS]; }
+  bool is_sharded(u32 map) const {
+    return map_word(map, XG_PROGRAM_MAP_SHARD_SHIFT) != 32 &&
+           map_word(map, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_LRU_HASH;
+  }
   const Frame& frame() const { return chain_.back(); }
   u32 depth() const { return static_cast<u32>(chain_.size()) - 1; }
 
@@ -434,10 +439,11 @@ class Translator {
       if (kind.of == Of::value &&
           (map_word(kind.number, XG_PROGRAM_MAP_FLAGS) & XG_PROGRAM_VALUES_READ_ONLY) == 0)
         line(
-            "if (m.seeks_key == 0u && {0} && xg_translated_is_aligned({1}, {2}u)) "
+            "if ({4}{0} && xg_translated_is_aligned({1}, {2}u)) "
             "xg_translated_state_set(state, {1}, {2}u, {3}); "
             "else",
-            is_there(kind, one.bytes), value_at(kind), one.bytes, operand(one));
+            is_there(kind, one.bytes), value_at(kind), one.bytes, operand(one),
+            is_keyed_ ? "m.seeks_key == 0u && " : "");
       if (kind.of == Of::record)
         line("if ({}) xg_program_words_set(m.record_words, xg_program_low(a), {}u, {}); else",
              is_there(kind, one.bytes), one.bytes, operand(one));
@@ -468,8 +474,8 @@ class Translator {
     for (const Kind& kind : places(kinds.registers[one.destination]))
       if (kind.of == Of::value && one.bytes >= 4 &&
           (map_word(kind.number, XG_PROGRAM_MAP_FLAGS) & XG_PROGRAM_VALUES_READ_ONLY) == 0)
-        line("if ({}) xg_translated_add(m, state, {}, {}u, {}); else", is_there(kind, one.bytes),
-             value_at(kind), one.bytes, by);
+        line("if ({}) xg_translated_add{}state, {}, {}u, {}); else", is_there(kind, one.bytes),
+             is_keyed_ ? "(m, " : "_now(", value_at(kind), one.bytes, by);
     line("{};", leave());
   }
 
@@ -535,8 +541,7 @@ class Translator {
     for (u32 i = 0; i < words; ++i) arguments += fmt::format(", k{}", i);
     line("r0 = look_up_{}({});", map.number, arguments);
     // It seeks its key, and has it; or it is not its own.
-    if (map_word(map.number, XG_PROGRAM_MAP_SHARD_SHIFT) != 32 &&
-        map_word(map.number, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_LRU_HASH) {
+    if (is_sharded(map.number)) {
       ends_early_ = true;
       line("if (m.fault != 0u) {{ if (begun) xg_program_go_on(m); return; }}");
     }
@@ -625,6 +630,7 @@ class Translator {
   bool counts_steps_;
   Keeps keeps_{};
   bool asks_ = false;
+  bool is_keyed_ = false;    // runs may seek their key, or be ahead of their turns
   bool begins_ = false;      // it may come to use the machine
   bool ends_early_ = false;  // a look-up may end it
   bool changed_ = false;     // some map may have been, where the text stands

@@ -120,16 +120,18 @@ XG_FN void xg_translated_state_set(xg_state state, u32 at, u32 bytes, u64 value)
     state.v[i] = xg_program_put_bits(state.v[i], mask, xg_program_low(value) << shift);
   }
 }
-/* Of 4 or 8 bytes, as xg_program_add_to() does it. */
-XG_FN void xg_translated_add(XG_PROGRAM_MACHINE, xg_state state, u32 at, u32 bytes, u64 by) {
+/* Of 4 or 8 bytes, as xg_program_add_to() does it: where no run is ahead of its turn; and where some are. */
+XG_FN void xg_translated_add_now(xg_state state, u32 at, u32 bytes, u64 by) {
   const u32 i = at >> 2;
-  if (m.seeks_key == XG_PROGRAM_IS_AHEAD) xg_program_count_ahead(XG_PROGRAM_IT, i, bytes, by);
-  if (m.seeks_key != 0u) return;
   if (bytes == 8u) {
     XG_ADD64(state, i, by);
   } else {
     XG_ADD(state, i, xg_program_low(by));
   }
+}
+XG_FN void xg_translated_add(XG_PROGRAM_MACHINE, xg_state state, u32 at, u32 bytes, u64 by) {
+  if (m.seeks_key == XG_PROGRAM_IS_AHEAD) xg_program_count_ahead(XG_PROGRAM_IT, at >> 2, bytes, by);
+  if (m.seeks_key == 0u) xg_translated_add_now(state, at, bytes, by);
 }
 
 /* What the run has reserved. */

@@ -138,6 +138,13 @@ TEST(CompilerTranslations, OfASourceCanBeLinked) {
   }
 }
 
+// One that refused the word for it would take twice as long, and nobody would see why.
+TEST(CompilerTranslations, TheCompilerHurriesWhereItCan) {
+  if (const auto loaded = load_translator(); !loaded) GTEST_SKIP() << loaded.error();
+  if (std::stoi(translator_version()) < 13) GTEST_SKIP() << "NVRTC " << translator_version() << " cannot";
+  EXPECT_TRUE(translator_hurries());
+}
+
 // One that has no code but returns.
 Decoded smallest_program() {
   gpu::programs::Program program;

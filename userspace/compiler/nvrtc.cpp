@@ -28,7 +28,7 @@ std::string why_not = "NVRTC was not looked for";
 
 constexpr const char* kNoCache = "--no-cache";
 // It takes less time for a program, and its code is no slower (bench-programs).
-constexpr const char* kHurry = "-Ofast-compile=mid";
+constexpr const char* kHurry = "--Ofast-compile=mid";
 
 std::string first_line_of_log(nvrtcProgram program) {
   std::size_t size = 0;
@@ -92,6 +92,8 @@ std::string nvrtc_version() {
   if (nvrtc.version == nullptr || nvrtc.version(&major, &minor) != NVRTC_SUCCESS) return "";
   return fmt::format("{}.{}", major, minor);
 }
+
+bool nvrtc_hurries() { return nvrtc.hurries; }
 
 tl::expected<std::vector<char>, std::string> compile_relocatable(
     const std::string& source, std::span<const gpu::programs::Header> headers,

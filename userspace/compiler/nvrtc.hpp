@@ -23,6 +23,9 @@ tl::expected<void, std::string> load_nvrtc();
 // "13.0": of the compiler that is loaded, which decides what it makes. Empty: none is.
 std::string nvrtc_version();
 
+// Whether the compiler that is loaded takes less time where it is told to, and is.
+bool nvrtc_hurries();
+
 // Machine code for that compute capability, to be linked to other: a cubin. The source includes nothing but
 // these headers, by their names. options: "-DNAME=VALUE", as the source wants them. The error is the first
 // line of what the compiler says.

@@ -55,6 +55,9 @@ tl::expected<void, std::string> load_translator() {
   return linker ? nvrtc : linker;
 }
 
+bool translator_hurries() { return nvrtc_hurries(); }
+std::string translator_version() { return nvrtc_version(); }
+
 tl::expected<std::vector<char>, std::string> compile_translation(const std::string& source,
                                                                  u32 architecture) {
   return compile_relocatable(source, gpu::programs::translation_headers(),

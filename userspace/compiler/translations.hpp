@@ -24,6 +24,11 @@ namespace xdpgpu::compiler {
 // The error is a sentence: what is not installed.
 tl::expected<void, std::string> load_translator();
 
+// Whether the compiler that is loaded takes less time than it could, as it was told; not every version does.
+bool translator_hurries();
+// "13.0": of that compiler; empty: none is loaded.
+std::string translator_version();
+
 // A source that includes translation_headers(), as a cubin to be linked. The error is a sentence.
 tl::expected<std::vector<char>, std::string> compile_translation(const std::string& source, u32 architecture);
 

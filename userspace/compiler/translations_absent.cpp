@@ -11,6 +11,8 @@ tl::expected<void, std::string> load_translator() {
       std::string("this build makes no code for programs: build it where nvcc, NVRTC and nvJitLink are "
                   "installed"));
 }
+bool translator_hurries() { return false; }
+std::string translator_version() { return {}; }
 tl::expected<std::vector<char>, std::string> compile_translation(const std::string&, u32) {
   return tl::unexpected(load_translator().error());
 }
