@@ -34,6 +34,7 @@ bool meet(Kinds& into, const Kinds& other) {
 Kind of_pointer(u64 pointer) {
   const u32 object = static_cast<u32>(pointer >> 32);
   if (object >= XG_PROGRAM_MAPS && object < XG_PROGRAM_VALUES) return {Of::map, object - XG_PROGRAM_MAPS};
+  if (object == XG_PROGRAM_FUNCTION) return {Of::function, static_cast<u32>(pointer)};
   return kAnything;
 }
 
@@ -86,6 +87,7 @@ bool writes_packet(const Operation& one, const Keeps& keeps, const Kinds& kinds)
     case XG_PROGRAM_ADJUST_TAIL:
       return true;
     case XG_PROGRAM_CALL:
+    case XG_PROGRAM_LOOP:
       return !keeps.packet;
     default:
       return false;

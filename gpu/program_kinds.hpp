@@ -23,8 +23,18 @@ struct Operation {
 Operation operation_at(std::span<const u32> code, u32 at);
 
 struct Kind {
-  enum class Of : u8 { nothing, anything, context, packet, stack, value, map, record } of = Of::nothing;
-  u32 number = 0;  // of the function whose stack it is, the entry's 0; of the map
+  enum class Of : u8 {
+    nothing,
+    anything,
+    context,
+    packet,
+    stack,
+    value,
+    map,
+    record,
+    function
+  } of = Of::nothing;
+  u32 number = 0;  // of the function whose stack it is, the entry's 0; of the map; a function's instruction
   bool operator==(const Kind&) const = default;
 };
 

@@ -16,9 +16,11 @@ namespace {
 
 // A function is in the text once for each place that it is called from.
 constexpr u32 kMostInstructions = 1 << 14;  // in the text
-constexpr u32 kMostMaps = 64, kMostKeyWords = 16;
+constexpr u32 kMostMaps = 64, kMostKeyWords = 16, kMostPrograms = 65;
 // An access of which nobody knows the memory looks for it among the values of so many maps.
 constexpr u32 kMostTried = 16;
+// Of a program with more maps it asks for it, but on stacks: the text would be long.
+constexpr u32 kMostInText = 6;
 // A map that is looked up at more places has a function of its own that is not inlined.
 constexpr u32 kMostInlined = 1;
 
@@ -36,6 +38,13 @@ std::string wrong_words(const Decoded& program) {
       u64{tables[XG_PROGRAM_TABLE_RECORDS]} + tables[XG_PROGRAM_TABLE_MAPS] * XG_PROGRAM_MAP_WORDS >
           tables.size())
     return fmt::format("its maps are more than {}, or their records are not whole", kMostMaps);
+  if (tables[XG_PROGRAM_TABLE_PROGRAMS] > kMostPrograms ||
+      u64{tables[XG_PROGRAM_TABLE_FIRST]} + tables[XG_PROGRAM_TABLE_PROGRAMS] > tables.size())
+    return fmt::format("it goes on with more than {} programs, or it is not said where these begin",
+                       kMostPrograms - 1);
+  for (u32 i = 0; i < tables[XG_PROGRAM_TABLE_PROGRAMS]; ++i)
+    if (tables[tables[XG_PROGRAM_TABLE_FIRST] + i] >= count)
+      return fmt::format("its program {} begins nowhere", i);
   for (u32 at = 0; at < count; ++at) {
     const Operation one = operation_at(program.code, at);
     const bool jumps = one.operation >= XG_PROGRAM_JEQ && one.operation <= XG_PROGRAM_JA;
@@ -72,7 +81,8 @@ bool adjusts(u32 operation) {
 bool counts_itself(const std::vector<u32>& code) {
   for (u32 at = 0; at < code.size() / 4; ++at)
     if (const u32 operation = operation_at(code, at).operation;
-        adjusts(operation) || (is_asked(operation) && operation != XG_PROGRAM_ATOMIC))
+        adjusts(operation) || operation == XG_PROGRAM_LOOP || operation == XG_PROGRAM_TAIL_CALL ||
+        (is_asked(operation) && operation != XG_PROGRAM_ATOMIC))
       return false;
   return !goes_round(code);
 }
@@ -84,6 +94,8 @@ class Translator {
       : program_(program), name_(std::move(name)), counts_steps_(!counts_itself(program.code)) {
     for (u32 map = 0; map < maps(); ++map)
       keeps_.order = keeps_.order && map_word(map, XG_PROGRAM_MAP_TYPE) != XG_PROGRAM_LRU_HASH;
+    for (u32 at = 0; at < program.code.size() / 4; ++at)
+      has_tails_ = has_tails_ || operation_at(program.code, at).operation == XG_PROGRAM_TAIL_CALL;
     for (u32 map = 0; map < maps(); ++map) is_keyed_ = is_keyed_ || is_sharded(map);
     keeps_.packet = keeps_packet(program.code);
   }
@@ -95,6 +107,8 @@ class Translator {
     given.registers[10] = {Of::stack, 0};
     chain_.push_back({.start = 0, .from = 0, .bytes = stack_bytes(0)});
     if (auto done = add_function(given); !done) return Failure(done.error());
+    for (u32 program = 1; has_tails_ && program < programs(); ++program)
+      if (auto done = add_program(program); !done) return Failure(done.error());
     return whole();
   }
 
@@ -104,6 +118,7 @@ class Translator {
     u32 start = 0;
     u32 from = 0, bytes = 0;  // of the stack
     u32 return_to = 0;        // the instruction
+    bool turns = false;       // it is bpf_loop's, and called again
     u32 run = 0;              // of all calls of all functions, by which labels are told apart
   };
 
@@ -112,6 +127,8 @@ class Translator {
     return program_.tables[program_.tables[XG_PROGRAM_TABLE_RECORDS] + map * XG_PROGRAM_MAP_WORDS + word];
   }
   u32 maps() const { return program_.tables[XG_PROGRAM_TABLE_MAPS]; }
+  // With those that it goes on with.
+  u32 programs() const { return program_.tables[XG_PROGRAM_TABLE_PROGRAMS]; }
   bool is_sharded(u32 map) const {
     return map_word(map, XG_PROGRAM_MAP_SHARD_SHIFT) != 32 &&
            map_word(map, XG_PROGRAM_MAP_TYPE) == XG_PROGRAM_LRU_HASH;
@@ -177,6 +194,20 @@ class Translator {
     return {};
   }
 
+  // One that another one goes on with: in its place, and nothing else is known of it.
+  tl::expected<void, std::string> add_program(u32 program) {
+    const u32 start = program_.tables[program_.tables[XG_PROGRAM_TABLE_FIRST] + program];
+    Kinds given;
+    given.registers.fill({Of::anything});
+    given.registers[1] = {Of::context};
+    given.registers[10] = {Of::stack, 0};
+    given.changed = true;
+    given.written = !keeps_.packet;
+    chain_ = {{.start = start, .from = 0, .bytes = stack_bytes(start)}};
+    line("program_{}:", program);
+    return add_function(given);
+  }
+
   std::string label(u32 at) const { return fmt::format("l{}_{}", frame().run, at); }
 
   void begin_block(const Function& function, std::size_t first) {
@@ -239,9 +270,17 @@ class Translator {
   // The machine's calls are those of this function.
   void define_calls() {
     std::string text = fmt::format("m.frames = {}u;", chain_.size());
+    if (has_tails_)
+      text += fmt::format(" m.tails = tails; m.stack_from[0] = 0u; m.stack_bytes[0] = {}u;", chain_[0].bytes);
     for (std::size_t i = 1; i < chain_.size(); ++i) {
-      text += fmt::format(" m.return_to[{0}] = {1}u; m.loop_turns[{0}] = m.loop_context[{0}] = u64(0);", i,
-                          chain_[i].return_to);
+      text += fmt::format(" m.return_to[{}] = {}u;", i, chain_[i].return_to);
+      if (chain_[i].turns)
+        text += fmt::format(
+            " m.loop_turns[{0}] = turns{0}; m.loop_turn[{0}] = turn{0}; m.loop_context[{0}] = context{0}; "
+            "m.loop_function[{0}] = {1}u;",
+            i, chain_[i].start);
+      else
+        text += fmt::format(" m.loop_turns[{0}] = m.loop_context[{0}] = u64(0);", i);
       text += fmt::format(" m.stack_from[{0}] = {1}u; m.stack_bytes[{0}] = {2}u;", i, chain_[i].from,
                           chain_[i].bytes);
       for (u32 saved = 0; saved < 4; ++saved)
@@ -268,12 +307,16 @@ class Translator {
     } else if (one.operation == XG_PROGRAM_NUMBER) {
       line("{} = {};", reg(one.destination), number(one.immediate));
     } else if (one.operation == XG_PROGRAM_CALL) {
-      return add_call(one, kinds);
+      return add_call(one.what, false, kinds);
+    } else if (one.operation == XG_PROGRAM_LOOP) {
+      return add_loop(kinds);
     } else if (one.operation == XG_PROGRAM_EXIT) {
       if (depth() == 0)
         line("goto over;");
       else
         line("goto back{};", frame().run);
+    } else if (one.operation == XG_PROGRAM_TAIL_CALL) {
+      add_tail_call(kinds);
     } else if (one.operation == XG_PROGRAM_LOOK_UP) {
       add_look_up(one, kinds);
     } else if (one.operation == XG_PROGRAM_TIME || one.operation == XG_PROGRAM_RANDOM ||
@@ -297,8 +340,7 @@ class Translator {
   void add_asking(const Operation& one, const Kinds& kinds) {
     asks_ = begins_ = true;
     line("XG_ASK({}u, XG_CALLS_{})", at_, frame().run);
-    if (one.operation == XG_PROGRAM_ATOMIC && !kinds.written)
-      line("if (m.lines_used != 0u) return xg_program_go_on(m);");
+    if (one.operation == XG_PROGRAM_ATOMIC && !kinds.written) line("if (m.lines_used != 0u) goto ended;");
   }
   void add_adjusting(const Operation& one) {
     begins_ = true;
@@ -306,7 +348,7 @@ class Translator {
     line("XG_BEGIN");
     line("m.steps = steps; r0 = xg_program_adjusted(m, {}u, xg_program_low(r2)); steps = m.steps;",
          one.operation);
-    line("if (m.fault != 0u) return xg_program_go_on(m);");
+    line("if (m.fault != 0u) goto ended;");
     line("XG_FORGET;");
   }
 
@@ -364,6 +406,8 @@ class Translator {
     for (u32 i = 0; i < std::min(maps(), kMostTried); ++i) all.push_back({Of::value, i});
     return all;
   }
+  // Nobody knows it, and there is too much that it may be.
+  bool is_any(const Kind& likely) const { return maps() > kMostInText && places(likely).size() > 1; }
   std::string is_there(const Kind& kind, u32 bytes) const {
     switch (kind.of) {
       case Of::packet:
@@ -411,17 +455,22 @@ class Translator {
            one.bytes);
     } else {
       address(one.source, one.what);
+      const bool any = is_any(kinds.registers[one.source]);
       for (const Kind& kind : places(kinds.registers[one.source]))
-        if (kind.of == Of::packet && kinds.written)
+        if (any && kind.of != Of::stack)
+          continue;
+        else if (kind.of == Of::packet && kinds.written)
           line(
               "if (xg_translated_is_packet(a)) {{ XG_BEGIN v = xg_program_loaded(m, a, {}u); if (m.fault != "
-              "0u) "
-              "return xg_program_go_on(m); }} else",
+              "0u) goto ended; }} else",
               one.bytes);
         else
           line("if ({}) v = {}; else", is_there(kind, one.bytes), got(kind, one.bytes));
-      begins_ = begins_ || kinds.written;
-      line("{};", leave());
+      begins_ = begins_ || kinds.written || any;
+      if (any)
+        line("{{ XG_BEGIN v = xg_program_loaded(m, a, {}u); if (m.fault != 0u) goto ended; }}", one.bytes);
+      else
+        line("{};", leave());
     }
     if (one.operation == XG_PROGRAM_LOAD_COUNT) line("c{} = v;", counted(one.immediate));
     if (one.with_sign)
@@ -432,7 +481,9 @@ class Translator {
 
   void add_store(const Operation& one, const Kinds& kinds) {
     address(one.destination, one.what);
+    const bool any = is_any(kinds.registers[one.destination]);
     for (const Kind& kind : places(kinds.registers[one.destination])) {
+      if (any && kind.of != Of::stack) continue;
       if (kind.of == Of::stack)
         line("if ({}) xg_program_words_set(s, {}, {}u, {}); else", is_there(kind, one.bytes), stack_at(kind),
              one.bytes, operand(one));
@@ -454,12 +505,16 @@ class Translator {
       if (kind.of == Of::packet && is_known)
         line(
             "if (xg_translated_is_packet(a)) {{ XG_BEGIN xg_program_stored(m, a, {}u, {}); if (m.fault != "
-            "0u) "
-            "return xg_program_go_on(m); }} else",
+            "0u) goto ended; }} else",
             one.bytes, operand(one));
       begins_ = begins_ || (kind.of == Of::packet && is_known);
     }
-    line("{};", leave());
+    begins_ = begins_ || any;
+    if (any)
+      line("{{ XG_BEGIN xg_program_stored(m, a, {}u, {}); if (m.fault != 0u) goto ended; }}", one.bytes,
+           operand(one));
+    else
+      line("{};", leave());
   }
 
   u32 counted(u64 place) {
@@ -479,29 +534,40 @@ class Translator {
     line("{};", leave());
   }
 
-  tl::expected<void, std::string> add_call(const Operation& one, const Kinds& kinds) {
+  // `turns`: bpf_loop calls it, with a number and what is in R3.
+  tl::expected<void, std::string> add_call(u32 start, bool turns, const Kinds& kinds) {
     const Frame& caller = frame();
-    const Frame called{.start = one.what,
+    const Frame called{.start = start,
                        .from = caller.from + caller.bytes,
-                       .bytes = stack_bytes(one.what),
-                       .return_to = at_ + 1};
+                       .bytes = stack_bytes(start),
+                       .return_to = at_ + 1,
+                       .turns = turns};
     if (chain_.size() == XG_PROGRAM_FRAMES || called.from + called.bytes > XG_PROGRAM_STACK_BYTES) {
       line("{};", leave());
       return {};
     }
-    const u32 number = depth() + 1;
+    const u32 number = depth() + 1, loop = turns ? loops_++ : 0;
     deepest_ = std::max(deepest_, number);
+    if (turns) begin_loop(number, loop);
     for (u32 i = 6; i < 10; ++i) line("s{}_{} = r{};", number, i, i);
     Kinds given;
     given.registers.fill({Of::anything});
-    for (u32 i = 0; i < 6; ++i) given.registers[i] = kinds.registers[i];
-    for (u32 i = 6; i < 10; ++i) given.registers[i] = kinds.registers[i];
+    given.changed = kinds.changed;
+    given.written = kinds.written;
+    if (turns) {
+      // Behind another turn nothing else is known.
+      given.registers[2] = kinds.registers[3];
+      given.changed = true;
+      given.written = given.written || !keeps_.packet;
+      line("turn_{}:", loop);
+      line("XG_FORGET; r1 = turn{0}; r2 = context{0};", number);
+    } else {
+      for (u32 i = 0; i < 10; ++i) given.registers[i] = kinds.registers[i];
+    }
     given.registers[10] = {Of::stack, number};
     const u32 at = at_, left = left_;
     line("#undef XG_R10");
     chain_.push_back(called);
-    given.changed = kinds.changed;
-    given.written = kinds.written;
     if (auto done = add_function(given); !done) return done;
     const u32 run = frame().run;
     chain_.pop_back();
@@ -509,9 +575,56 @@ class Translator {
     left_ = left;
     line("#define XG_R10 {}", stack_end());
     line("back{}:", run);
+    if (turns) {
+      line("turn{} += u64(1);", number);
+      line("if (r0 == u64(0) && turn{0} < turns{0}) goto turn_{1};", number, loop);
+      line("r0 = turn{};", number);
+    }
     for (u32 i = 6; i < 10; ++i) line("r{} = s{}_{};", i, number, i);
+    if (turns) line("through_{}:", loop);
     line("XG_FORGET;");
     return {};
+  }
+  // Of the entry's function; what is called from it has the interpreter go on. So has what goes on with the
+  // first program, which the text has once, as it begins.
+  void add_tail_call(const Kinds& kinds) {
+    const Kind map = kinds.registers[2];
+    if (depth() != 0 || map.of != Of::map || map.number >= maps() ||
+        map_word(map.number, XG_PROGRAM_MAP_TYPE) != XG_PROGRAM_PROGRAMS)
+      return line("{};", leave());
+    const std::string context = programs::number(xg_program_pointer(XG_PROGRAM_CONTEXT, 0));
+    line("if (r1 != {} || r2 != {}) {};", context,
+         programs::number(xg_program_pointer(XG_PROGRAM_MAPS + map.number, 0)), leave());
+    line("at = 0u;");
+    line("if (xg_program_low(r3) < {}u && tails < XG_PROGRAM_TAIL_CALLS)",
+         map_word(map.number, XG_PROGRAM_MAP_ENTRIES));
+    line("  at = XG_LOOK(state, xg_program_value_at(m, {}u, xg_program_low(r3)));", map.number);
+    line("if (at == 1u || at > {}u) {};", programs(), leave());
+    line("XG_FORGET;");
+    for (u32 program = 1; program < programs(); ++program)
+      line("if (at == {}u) {{ tails++; r1 = {}; goto program_{}; }}", program + 1, context, program);
+  }
+
+  // Where it does not turn at all, its answer is there at once.
+  void begin_loop(u32 number, u32 loop) {
+    loops_deepest_ = std::max(loops_deepest_, number);
+    line("if (r4 != u64(0) || r1 > u64(XG_PROGRAM_LOOPS) || r1 == u64(0)) {{");
+    line(
+        "  r0 = r4 != u64(0) ? xg_program_error(XG_PROGRAM_EINVAL) : r1 == u64(0) ? u64(0) : u64(0u - "
+        "XG_PROGRAM_E2BIG);");
+    line("  goto through_{};", loop);
+    line("}}");
+    line("turns{0} = r1; turn{0} = u64(0); context{0} = r3;", number);
+  }
+  tl::expected<void, std::string> add_loop(const Kinds& kinds) {
+    const Kind function = kinds.registers[2];
+    if (function.of != Of::function || function.number >= program_.code.size() / 4) {
+      line("{};", leave());
+      return {};
+    }
+    line("if (r2 != {}) {};", programs::number(xg_program_pointer(XG_PROGRAM_FUNCTION, function.number)),
+         leave());
+    return add_call(function.number, true, kinds);
   }
 
   void add_look_up(const Operation& one, const Kinds& kinds) {
@@ -594,7 +707,7 @@ class Translator {
     if (asks_)
       text += fmt::format(
           "#define XG_ASK(instruction, calls) {{ at = instruction; XG_BEGIN calls XG_GIVE xg_program_one(m); "
-          "if (m.fault != 0u) return xg_program_go_on(m);{} steps = m.steps; "
+          "if (m.fault != 0u) goto ended;{} steps = m.steps; "
           "for (i = 0u; i < {}u; i++) s[i] = m.stack[i]; }}\n",
           taken, stack_words_);
     text += fmt::format("XG_UNIT void {}(xg_program_machine& m) {{\n", name_);
@@ -609,15 +722,18 @@ class Translator {
         "  u64 r1 = xg_program_pointer(XG_PROGRAM_CONTEXT, 0u);\n";
     for (u32 i = 0; i < 10; ++i) text += fmt::format("  const u8* w{} = window.frame;\n", i);
     text += fmt::format("  u32 s[{}];\n", std::max(stack_words_, 1u));
+    if (has_tails_) text += "  u32 tails = 0u;\n";
     for (u32 i = 0; i < counts_; ++i) text += fmt::format("  u64 c{} = u64(0);\n", i);
     for (u32 i = 0; i < key_words_; ++i) text += fmt::format("  u32 k{} = 0u;\n", i);
     for (u32 frame = 1; frame <= deepest_; ++frame)
       for (u32 i = 6; i < 10; ++i) text += fmt::format("  u64 s{}_{} = u64(0);\n", frame, i);
+    for (u32 frame = 1; frame <= loops_deepest_; ++frame)
+      text += fmt::format("  u64 turns{0} = u64(0), turn{0} = u64(0), context{0} = u64(0);\n", frame);
     if (!counts_steps_) text += fmt::format("  if (most < {}u) goto again;\n", written_);
     if (ends_early_) text += "  m.fault = 0u;\n";
     text += body_;
     text += "again:\n  xg_program_interpret(m);\n  return;\n";
-    text += "leave:\n  XG_GIVE\n  xg_program_go_on(m);\n  return;\n";
+    text += "leave:\n  XG_GIVE\nended:\n  xg_program_go_on(m);\n  return;\n";
     text += "over:\n  m.r[0] = r0;\n  m.steps = steps;\n";
     // What waits for the end of the run is given back.
     text += begins_ ? "  if (begun) {\n    m.frames = 0u;\n    return xg_program_go_on(m);\n  }\n" : "";
@@ -630,16 +746,18 @@ class Translator {
   bool counts_steps_;
   Keeps keeps_{};
   bool asks_ = false;
+  bool has_tails_ = false;   // it may go on with other programs
   bool is_keyed_ = false;    // runs may seek their key, or be ahead of their turns
   bool begins_ = false;      // it may come to use the machine
   bool ends_early_ = false;  // a look-up may end it
   bool changed_ = false;     // some map may have been, where the text stands
   std::string body_;
   std::vector<Frame> chain_;
-  std::map<u32, u32> looked_up_;  // by map: at how many places
-  std::set<u32> looked_ahead_;    // of the block's loads, those whose bytes were found at its beginning
-  u32 at_ = 0;                    // the instruction that is being translated
-  u32 left_ = 0;                  // of its block's instructions, it and those behind it
+  std::map<u32, u32> looked_up_;       // by map: at how many places
+  std::set<u32> looked_ahead_;         // of the block's loads, those whose bytes were found at its beginning
+  u32 at_ = 0;                         // the instruction that is being translated
+  u32 left_ = 0;                       // of its block's instructions, it and those behind it
+  u32 loops_ = 0, loops_deepest_ = 0;  // calls of bpf_loop; and in how many functions
   u32 runs_ = 0, written_ = 0, stack_words_ = 0, deepest_ = 0, counts_ = 0, key_words_ = 0;
 };
 

@@ -22,8 +22,8 @@ class Pipelines;
 
 namespace xdpgpu::gpu::programs {
 
-// What is translated: words of a set of one program (Image). Whatever stands in there, translated() reads it
-// or refuses it.
+// What is translated: words of a set (Image), a program and those that it goes on with. Whatever stands in
+// there, translated() reads it or refuses it.
 struct Decoded {
   std::vector<u32> code, tables;
   bool operator==(const Decoded&) const = default;

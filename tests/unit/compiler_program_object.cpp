@@ -905,7 +905,7 @@ TEST(MapUses, PlacesOnTheStackAreToldApart) {
             MapUse::writes);
   // By another address of the stack, there and back.
   const Instruction below{
-      .opcode = BPF_ALU64 | BPF_ADD | BPF_K, .destination = 2, .offset = 0, .immediate = -8};
+      .opcode = BPF_ALU64 | BPF_SUB | BPF_K, .destination = 2, .offset = 0, .immediate = 8};
   EXPECT_EQ(use({map, half, lookup, move(2, 10), below, store(2, 0), load(3, 10, -8), store(3, 1), exit}),
             MapUse::writes);
   EXPECT_EQ(use({map, half, lookup, store(10, 0, -8), move(2, 10), below, load(3, 2), store(3, 1), exit}),

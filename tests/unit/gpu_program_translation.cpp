@@ -24,14 +24,55 @@ using namespace test;  // NOLINT: the assembler's words
 
 using Run = void (*)(xg_program_machine&);
 
+std::filesystem::path made_folder() {
+  std::string name = std::filesystem::temp_directory_path() / "xdpgpu-translations-XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) throw std::logic_error("no folder like " + name + " can be made");
+  return name;
+}
+void run_compiler(const std::filesystem::path& folder, const std::string& what) {
+  const std::string command =
+      fmt::format("cd {} && {} -std=c++20 -O1 -fPIC -DXG_PROGRAM_NEAR=96u -I{} {} 2> log", folder.string(),
+                  XG_CXX, XG_SOURCE_FOLDER, what);
+  if (std::system(command.c_str()) == 0) return;
+  std::ifstream log(folder / "log");
+  throw std::logic_error(std::string(std::istreambuf_iterator<char>(log), {}));
+}
+
+// What all texts go on with, compiled once. Each library has its own count.
+class Interpreter {
+ public:
+  Interpreter() : folder_(made_folder()) {
+    std::ofstream(folder_ / "interpreter.cpp") << R"(#include "gpu/stages/program_code.h"
+#include "gpu/stages/program_units.h"
+unsigned xg_interpreted = 0;
+XG_UNIT void xg_program_interpret(xg_program_machine& m) { xg_interpreted++; xg_program_run(m, 0u); }
+XG_UNIT void xg_program_prepare(xg_program_machine& m) { xg_program_start(m, 0u); }
+XG_UNIT void xg_program_one(xg_program_machine& m) { xg_program_step(m); }
+XG_UNIT void xg_program_go_on(xg_program_machine& m) {
+  if (m.frames != 0u && m.fault == 0u) xg_interpreted++;
+  xg_program_finish(m);
+}
+#define xg_program_interpret there_1
+#define xg_program_prepare there_2
+#define xg_program_one there_3
+#define xg_program_go_on there_4
+#include "gpu/stages/program_interpreter.h"
+)";
+    run_compiler(folder_, "-c interpreter.cpp -o interpreter.o");
+  }
+  ~Interpreter() { std::filesystem::remove_all(folder_); }
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+  std::string object() const { return folder_ / "interpreter.o"; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
 // Texts of programs that have the same maps, as one library.
 class Library {
  public:
-  Library() {
-    std::string name = std::filesystem::temp_directory_path() / "xdpgpu-translations-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) throw std::logic_error("no folder like " + name + " can be made");
-    folder_ = name;
-  }
+  Library() : folder_(made_folder()) {}
   ~Library() {
     if (library_ != nullptr) dlclose(library_);
     std::filesystem::remove_all(folder_);
@@ -58,30 +99,8 @@ class Library {
   }
   void compile() {
     std::ofstream(folder_ / "programs.cpp") << text_;
-    std::ofstream(folder_ / "interpreter.cpp") << R"(#include "gpu/stages/program_code.h"
-#include "gpu/stages/program_units.h"
-unsigned xg_interpreted = 0;
-XG_UNIT void xg_program_interpret(xg_program_machine& m) { xg_interpreted++; xg_program_run(m, 0u); }
-XG_UNIT void xg_program_prepare(xg_program_machine& m) { xg_program_start(m, 0u); }
-XG_UNIT void xg_program_one(xg_program_machine& m) { xg_program_step(m); }
-XG_UNIT void xg_program_go_on(xg_program_machine& m) {
-  if (m.frames != 0u && m.fault == 0u) xg_interpreted++;
-  xg_program_finish(m);
-}
-#define xg_program_interpret there_1
-#define xg_program_prepare there_2
-#define xg_program_one there_3
-#define xg_program_go_on there_4
-#include "gpu/stages/program_interpreter.h"
-)";
-    const std::string command = fmt::format(
-        "cd {} && {} -std=c++20 -O1 -fPIC -shared -DXG_PROGRAM_NEAR=96u -I{} programs.cpp interpreter.cpp -o "
-        "programs.so 2> log",
-        folder_.string(), XG_CXX, XG_SOURCE_FOLDER);
-    if (std::system(command.c_str()) != 0) {
-      std::ifstream log(folder_ / "log");
-      throw std::logic_error(std::string(std::istreambuf_iterator<char>(log), {}));
-    }
+    static const Interpreter interpreter;
+    run_compiler(folder_, fmt::format("-shared programs.cpp {} -o programs.so", interpreter.object()));
     library_ = dlopen((folder_ / "programs.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) throw std::logic_error(dlerror());
     interpreted_ = static_cast<unsigned*>(dlsym(library_, "xg_interpreted"));
@@ -135,7 +154,7 @@ u32 random_programs(const RandomKind& kind, u32 first_seed, u32 programs) {
   return library.interpreted() * 100 / runs;
 }
 TEST(ProgramTranslation, AnswersAreTheReferences) {
-  // Loops by bpf_loop and what finds no likely place are the interpreter's.
+  // What finds no likely place is the interpreter's.
   EXPECT_LT(random_programs({.arrays_only = true, .keeps_packet = true, .reserves = true}, 0, 40), 30u);
   EXPECT_LT(random_programs({.keeps_packet = true}, 100, 40), 40u);
   EXPECT_LT(random_programs({.reserves = true}, 200, 20), 60u);
@@ -319,6 +338,116 @@ TEST(ProgramTranslation, MapsThatAreFoundAreAskedForAlone) {
     ASSERT_EQ(twins.run(0, packet, i % 50 == 0 || i == 299, random() % 9), "") << i;
   }
   EXPECT_EQ(library.interpreted(), 0u);
+}
+
+// bpf_loop, in a function that it calls as well: as often as the packet says, until one says that it is
+// enough, with what is not its caller's; and what it is answered where it does not turn.
+TEST(ProgramTranslation, LoopsAreTurnedByTheText) {
+  const std::vector<Map> maps{map_of("sums", BPF_MAP_TYPE_ARRAY, 4, 8, 4)};
+  Assembly a;
+  a(load(BPF_W, r7, r1, 0), load(BPF_B, r1, r7, 0), load(BPF_B, r4, r7, 1), alu_k(BPF_RSH, r4, 7),
+    move_k(r8, 3), store_k(BPF_DW, r10, -8, 0), store(BPF_DW, r10, -16, r7), move(r3, r10),
+    alu_k(BPF_ADD, r3, -16));
+  a.function(r2, "turn")(call(BPF_FUNC_loop), move(r9, r0));
+  // More than there may be, and none.
+  a(move_k(r1, 9'000'000), move_k(r3, 0), move_k(r4, 0)).function(r2, "turn")(call(BPF_FUNC_loop));
+  a(alu(BPF_XOR, r9, r0), move_k(r1, 0), move_k(r3, 0), move_k(r4, 0));
+  a.function(r2, "turn")(call(BPF_FUNC_loop), alu(BPF_ADD, r9, r0), alu(BPF_ADD, r9, r8));
+  a(load(BPF_DW, r1, r10, -8), alu(BPF_ADD, r9, r1), load(BPF_B, r1, r7, 2), alu(BPF_ADD, r9, r1),
+    move(r0, r9), leave());
+  // The first function: a sum, and another loop of as many turns as there were.
+  a.label("turn")(move(r6, r1), move(r7, r2), load(BPF_DW, r8, r7, 8), alu(BPF_ADD, r8, r6),
+                  store(BPF_DW, r7, 8, r8), move(r1, r6), alu_k(BPF_AND, r1, 3), move(r3, r7), move_k(r4, 0));
+  a.function(r2, "inner")(call(BPF_FUNC_loop), load(BPF_DW, r2, r7, 0), load(BPF_B, r2, r2, 3), move(r3, r0),
+                          move_k(r0, 0));
+  a.to("enough", jump(BPF_JGT, r6, r2))(leave());
+  a.label("enough")(move_k(r0, 1), leave());
+  a.label("inner")(store(BPF_DW, r10, -8, r1), map_value(r3, 0, 0), load(BPF_DW, r4, r3, 0),
+                   alu_k(BPF_ADD, r4, 5), store(BPF_DW, r3, 0, r4), load(BPF_DW, r5, r2, 8),
+                   alu_k(BPF_ADD, r5, 1), store(BPF_DW, r2, 8, r5), load(BPF_DW, r1, r10, -8), move_k(r0, 0));
+  a.to("last", jump_k(BPF_JEQ, r1, 1))(leave());
+  a.label("last")(move_k(r0, 1), leave());
+  std::vector<Map> one_value = maps;
+  one_value[0].entries = 1;
+  DeviceTwins twins(one_value);
+  twins.add(a.code());
+  Library library;
+  const u32 number = library.add(twins.device().code());
+  library.compile();
+  twins.device().translated = library.run(number);
+  dataplane::Random random(4);
+  u32 many = 0, faults = 0;
+  for (u32 i = 0; i < 400; ++i) {
+    ProgramPacket packet = random_packet(random, 1);
+    packet.metadata.clear();
+    packet.bytes[0] = static_cast<u8>(random() % 40);
+    packet.bytes[1] = static_cast<u8>(random() % 4 == 0 ? 0x80 : 0);
+    packet.bytes[3] = static_cast<u8>(random() % 50);
+    packet.most_lines = 0;
+    if (i % 4 == 3) packet.most_steps = 1 + random() % 600;
+    ASSERT_EQ(twins.run(0, packet, true, random() % 9), "") << i;
+    faults += twins.answer().fault != ProgramFault::none;
+    many += twins.answer().fault == ProgramFault::none && packet.bytes[0] > 20;
+  }
+  EXPECT_GT(many, 50u);
+  EXPECT_GT(faults, 10u);
+  // Of those that take too many steps the interpreter says where.
+  EXPECT_LE(library.interpreted(), faults);
+}
+
+// Programs that go on with each other, as the packet's bytes say, as often as may be; each with a stack of
+// its own, a function, and what the one in front of it left in R6 to R9.
+TEST(ProgramTranslation, TailsAreInTheText) {
+  std::vector<Map> maps{map_of("programs", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 6),
+                        map_of("sums", BPF_MAP_TYPE_ARRAY, 4, 8, 1)};
+  const auto program = [&](u32 number) {
+    Assembly a;
+    // The first one of all is called with nothing in them.
+    if (number == 0) a(move_k(r8, 0), move_k(r9, 1));
+    a(move(r6, r1), load(BPF_W, r7, r6, 0), load(BPF_DW, r2, r10, -8 - static_cast<int>(number) * 16),
+      store_k(BPF_DW, r10, -8, 77), alu(BPF_ADD, r8, r2), alu_k(BPF_ADD, r8, static_cast<int>(number) + 1),
+      map_value(r2, 1, 0), load(BPF_DW, r3, r2, 0), alu(BPF_ADD, r3, r8), store(BPF_DW, r2, 0, r3));
+    if (number == 1) a(load(BPF_B, r2, r7, 20), alu_k(BPF_ADD, r2, 1), store(BPF_B, r7, 20, r2));
+    a.call_function("adds");
+    a(alu(BPF_ADD, r9, r0), move(r3, r9), alu_k(BPF_AND, r3, 7), move(r4, r7), alu(BPF_ADD, r4, r3),
+      load(BPF_B, r3, r4, 0), alu_k(BPF_AND, r3, 7), move(r1, r6), map(r2, 0), call(BPF_FUNC_tail_call),
+      move(r0, r8), alu_k(BPF_MUL, r0, 10), alu_k(BPF_ADD, r0, static_cast<int>(number)), leave());
+    a.label("adds")(store_k(BPF_W, r10, -4, static_cast<int>(number) + 3), load(BPF_W, r0, r10, -4), leave());
+    return a.code();
+  };
+  DeviceTwins twins(maps);
+  for (u32 number = 0; number < 3; ++number) twins.add(program(number));
+  for (const auto& [index, to] : {std::pair{0u, 1u}, {1u, 2u}, {2u, 1u}, {4u, 2u}})
+    ASSERT_TRUE(twins.update(0, bytes_of(index), bytes_of(to)));
+  Library library;
+  const u32 number = library.add(twins.device().code());
+  library.compile();
+  twins.device().translated = library.run(number);
+  dataplane::Random random(8);
+  u32 many = 0, faults = 0;
+  for (u32 i = 0; i < 400; ++i) {
+    ProgramPacket packet = random_packet(random, 1);
+    packet.metadata.clear();
+    packet.bytes.resize(64, 3);
+    // Some never end by themselves.
+    for (u32 at = 0; at < 8; ++at) packet.bytes[at] = static_cast<u8>(random() % (i % 5 == 0 ? 3 : 6));
+    if (i % 8 == 7) packet.most_steps = 1 + random() % 900;
+    ASSERT_EQ(twins.run(0, packet, true, random() % 9), "") << i;
+    faults += twins.answer().fault != ProgramFault::none;
+    many += twins.answer().steps > 33 * 20;
+  }
+  EXPECT_GT(many, 50u);
+  EXPECT_GT(faults, 5u);
+  EXPECT_LE(library.interpreted(), faults);
+  // The first one again, and one that there is not.
+  for (const u32 to : {0u, 9u}) {
+    ASSERT_TRUE(twins.update(0, bytes_of(0u), bytes_of(to)));
+    for (u32 i = 0; i < 20; ++i) {
+      ProgramPacket packet{.bytes = Bytes(64)};
+      packet.bytes[i % 8] = static_cast<u8>(i % 3);
+      ASSERT_EQ(twins.run(0, packet), "") << to << " " << i;
+    }
+  }
 }
 
 // Packets are written to, and their ends moved, by the text.
