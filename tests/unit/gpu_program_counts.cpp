@@ -105,6 +105,35 @@ TEST(ProgramCounts, LoadsSumsAndStores) {
      "not what was there");
 }
 
+// A record of a ringbuf is the run's own: what is written to it is nobody's count, and may not hang on one.
+TEST(ProgramCounts, RecordsAreTheRunsOwn) {
+  const auto reserving = [](const auto&... parts) {
+    Assembly a;
+    a(move(r6, r1));
+    look_up(a, 0);
+    a(move(r7, r0), map(r1, 3), move_k(r2, 16), move_k(r3, 0), call(BPF_FUNC_ringbuf_reserve), move(r9, r0));
+    a.to("none", jump_k(BPF_JEQ, r9, 0));
+    a(parts...);
+    a(move(r1, r9), move_k(r2, 0), call(BPF_FUNC_ringbuf_submit));
+    return ended(a);
+  };
+  std::vector<Map> maps = two_maps();
+  maps.push_back(map_of("ring", BPF_MAP_TYPE_RINGBUF, 0, 0, 4096));
+  const Code adds{load(BPF_DW, r1, r7, 0), alu_k(BPF_ADD, r1, 1), store(BPF_DW, r7, 0, r1)};
+  const Taken how =
+      taken(reserving(adds, load(BPF_W, r2, r6, 12), store(BPF_DW, r9, 0, r2), load(BPF_DW, r3, r9, 0),
+                      atomically(BPF_DW, BPF_OR | BPF_FETCH, r9, 8, r3), move(r4, r9), alu(BPF_ADD, r4, r3)),
+            maps);
+  EXPECT_EQ(how.how, Taking::counting) << how.why;
+  EXPECT_EQ(how.counts.stores.size(), 1u);
+  EXPECT_TRUE(how.counts.atomics.empty());
+  no(reserving(adds, load(BPF_DW, r2, r7, 0), store(BPF_DW, r9, 0, r2)), "puts out what it counts", maps);
+  no(reserving(adds, load(BPF_DW, r2, r7, 0), move_k(r0, 1), atomically(BPF_DW, BPF_ADD, r9, 0, r2)),
+     "puts out what it counts", maps);
+  no(reserving(adds, load(BPF_DW, r0, r7, 0), atomically(BPF_DW, BPF_CMPXCHG, r9, 0, r8)),
+     "puts out what it counts", maps);
+}
+
 // What was loaded is no beginning any more once something else was added there.
 TEST(ProgramCounts, NothingComesBetween) {
   no(with_value(load(BPF_DW, r1, r0, 0), alu_k(BPF_ADD, r1, 1), store(BPF_DW, r0, 0, r1),
