@@ -221,6 +221,7 @@ class Bench {
     stage.inspect.midstream = true;
     stage.inspect.depth = gpu::kMostDepth;
     stage.inspect.http = where != Where::text;
+    stage.inspect.answers = false;  // nobody answers
     for (const std::string& device : settings_.devices) {
       const u32 of_device = flows_of(device, flows);
       if (of_device == 0) continue;

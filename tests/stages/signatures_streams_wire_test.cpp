@@ -55,6 +55,8 @@ class StreamSignaturesOnTheWire : public LoggedOnTheWire {
         : test_(test), port_(port), first_(first) {}
 
     std::string begins() const { return test_.fate(port_, first_ - 1, "", kSyn); }
+    // As a server, whom the host asked.
+    std::string answers() const { return test_.fate(port_, first_ - 1, "", kSyn | kAck); }
     std::string says(std::uint32_t at, const std::string& what) const {
       return test_.fate(port_, first_ + at, what, kAck | kPsh);
     }
@@ -357,6 +359,54 @@ TEST_P(StreamSignaturesOnTheWire, BodiesOfRequestsAreReadAsTheyCome) {
   talk(30007, {{"PUT / HTTP/1.1\r\nContent-Length: 7\r\n\r\n-secre", "pass"}, {"t", "drop"}});
   ASSERT_TRUE(has_drops(4));
   EXPECT_EQ(drops(), (Drops{"rule 1:1", "dropped", "rule 1:1", "rule 1:2"}));
+  expect_conserved(attached_->pins());
+}
+
+// What a server answers, over segments and in chunks, and its end.
+TEST_P(StreamSignaturesOnTheWire, AnswersAreReadAsTheyCome) {
+  write_policy(
+      "drop http any any -> any any (flow:to_client; http.stat_code; content:\"200\"; file.data; "
+      "content:\"evil page\"; sid:1;)\n"
+      "drop http any any -> any any (http.server; content:\"bad\"; sid:2;)\n"
+      "drop http any any -> any any (flow:to_client; file.data; content:\"last\"; endswith; sid:3;)\n",
+      R"(, "streams": 64, "on_encoded": "drop")");
+  attach_by_file();
+  using Said = std::vector<std::pair<std::string, const char*>>;
+  const auto talk = [&](std::uint16_t port, const Said& said) {
+    const Client server(*this, port);
+    EXPECT_EQ(server.answers(), "pass");
+    std::uint32_t at = 0;
+    for (const auto& [text, fate] : said) {
+      EXPECT_EQ(text.empty() ? server.ends(at) : server.says(at, text), fate) << port << ": " << text;
+      at += static_cast<std::uint32_t>(text.size());
+    }
+  };
+  talk(30001, {{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chu", "pass"},
+               {"nked\r\n\r\n6\r\n<evil \r\n2\r\npa\r\n", "pass"},
+               {"1\r\ng\r\n1\r\ne", "drop"},
+               {"\r\n0\r\n\r\n", "drop"}});
+  talk(30002, {{"HTTP/1.1 404 No\r\nContent-Length: 9\r\n\r\nevil page", "pass"}});
+  talk(30003, {{"HTTP/1.1 200 OK\r\nServer: b", "pass"}, {"ad\r\n\r\n", "drop"}});
+  // What ends with the connection is known with its FIN.
+  talk(30004, {{"HTTP/1.1 200 OK\r\n\r\nat last", "pass"}, {"", "drop"}});
+  talk(30005, {{"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n", "pass"}, {"\r\n\x1f\x8b", "drop"}});
+  talk(30006, {{"220 a server of mail with an evil page\r\n", "pass"}});
+  ASSERT_TRUE(has_drops(5));
+  EXPECT_EQ(drops(), (Drops{"rule 1:1", "dropped", "rule 1:2", "rule 1:3", "encoded"}));
+  expect_conserved(attached_->pins());
+}
+
+// Whose memory they would take can leave them out.
+TEST_P(StreamSignaturesOnTheWire, WithoutAnswersTheRuleIsNamedAndDropsNothing) {
+  write_policy("drop http any any -> any any (http.server; content:\"evil\"; sid:1;)\n",
+               R"(, "streams": 64, "inspect": {"answers": false})");
+  const Outcome checked = product(*host_, {"policy", "check", path("policy.json")});
+  EXPECT_EQ(checked.status, 0);
+  EXPECT_NE((checked.out + checked.err).find("http.server"), std::string::npos) << checked.out << checked.err;
+  attach_by_file();
+  const Client server(*this, 30001);
+  EXPECT_EQ(server.answers(), "pass");
+  EXPECT_EQ(server.says(0, "HTTP/1.1 200 OK\r\nServer: evil\r\n\r\n"), "pass");
   expect_conserved(attached_->pins());
 }
 
