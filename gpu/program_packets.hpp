@@ -28,8 +28,8 @@ std::optional<PacketChange> output_of(const Program& program);
 // where it is plain how many: the program is answered as if a ring were full.
 std::optional<PacketChange> too_long_output_of(const Program& program);
 
-// The first one that sends its packet out of several interfaces (bpf_redirect_map with BPF_F_BROADCAST), where
-// that is plain.
+// The first one that sends its packet out of several interfaces (bpf_redirect_map with BPF_F_BROADCAST),
+// where that is plain.
 std::optional<PacketChange> broadcast_of(const Program& program);
 
 // Whether it redirects to interfaces: by their numbers, or by a map of them.

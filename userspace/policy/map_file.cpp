@@ -394,7 +394,8 @@ std::string why_no_contents(const Map& map) {
       if (map.key_bytes > 4) break;
       [[fallthrough]];
     default:
-      return "is none that begins with what is in a file: arrays, hashes, tries, devmaps, cpumaps and arrays of maps "
+      return "is none that begins with what is in a file: arrays, hashes, tries, devmaps, cpumaps and arrays "
+             "of maps "
              "do";
   }
   return map.key_bytes == 0 || map.value_bytes == 0 || (is_array(map) && map.key_bytes != 4)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * tests/data/http/ask.c: what libhtp reads of requests by HTTP or, with an argument, of answers to a GET, with
- * the settings that Suricata gives it. Standard input: heads, each behind its bytes as a 32-bit number of this
- * host; behind an answer's its body may follow. Standard output: of each, where it is read to its end, a line
- * for each part, NAME and its bytes as hexadecimal digits, and an empty line.
+ * tests/data/http/ask.c: what libhtp reads of requests by HTTP or, with an argument, of answers to a GET,
+ * with the settings that Suricata gives it. Standard input: heads, each behind its bytes as a 32-bit number
+ * of this host; behind an answer's its body may follow. Standard output: of each, where it is read to its
+ * end, a line for each part, NAME and its bytes as hexadecimal digits, and an empty line.
  */
 #include <htp/htp.h>
 #include <stdint.h>

@@ -14,9 +14,9 @@ enum class MapUse {
   unknown,  // the program is too large to be looked at
 };
 
-// Of each map, in the program's order. Of a program that the kernel's verifier takes it is certain that a map is
-// `reads` or `names`; one that is `writes` may
-// be written in what is never reached. Of a program within its bounds; time and memory are bounded.
+// Of each map, in the program's order. Of a program that the kernel's verifier takes it is certain that a map
+// is `reads` or `names`; one that is `writes` may be written in what is never reached. Of a program within
+// its bounds; time and memory are bounded.
 std::vector<MapUse> map_uses(const Program& program);
 
 }  // namespace xdpgpu::programs
