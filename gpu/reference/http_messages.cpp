@@ -14,6 +14,7 @@ void HttpMessages::take(HttpHead read, u64 end, Said& said) {
   body_.clear();
   places_.clear();
   told_ = 0;
+  is_over_ = false;
   if (is_server_)
     take_answer(read);
   else
@@ -101,6 +102,7 @@ bool HttpMessages::begins(std::string_view line) {
 
 bool HttpMessages::take_data(std::string_view text) {
   for (; data_ < std::min<u64>(at_, text.size()); data_++) {
+    if (is_over_) continue;
     body_ += text[data_];
     places_.push_back(data_);
   }
@@ -122,7 +124,10 @@ void HttpMessages::tell(bool is_whole, Said& said) {
   made.loses = place_of(next_from_) != begin;
   told_ = body_.size();
   said.read.emplace_back(std::move(made));
-  if (is_whole) body_.clear();
+  if (!is_whole) return;
+  body_.clear();
+  places_.clear();
+  is_over_ = true;
 }
 
 // The line that begins at line_ in a head, and else at at_.

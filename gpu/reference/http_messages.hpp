@@ -97,7 +97,8 @@ class HttpMessages {
   std::string body_;
   std::vector<u64> places_;
   std::size_t told_ = 0;
-  u64 data_ = 0;  // where the next byte of a body or chunk stands
+  bool is_over_ = false;  // it has been told as whole: what comes behind a FIN is none of it
+  u64 data_ = 0;          // where the next byte of a body or chunk stands
   // Of go_on(): the first byte that is kept, and the one that will be with the next byte.
   u64 from_ = 0, next_from_ = 0;
 };

@@ -199,6 +199,7 @@ TEST_P(HttpAnswers, EndWithTheStream) {
   Wire wire(128);
   const auto open = talk(wire, 1000, kGet, text, 11);
   const u32 fin = end(wire, 1000, text), again = end(wire, 1000, text);
+  const u32 behind = wire.send(Wire::server, static_cast<u32>(text.size()), "more evil", kAck, 0, 1000);
   wire.open(1001);
   wire.send(Wire::client, 0, kGet, kAck, 0, 1001);
   const u32 with = wire.send(Wire::server, 0, text, kAck | kFin, 0, 1001);
@@ -227,7 +228,7 @@ TEST_P(HttpAnswers, EndWithTheStream) {
   EXPECT_EQ(fired(with), all);
   EXPECT_EQ(fired(filled), all);
   EXPECT_EQ(fired(cut), all);
-  for (const u32 packet : {open.back(), again, early, short_one[0]})
+  for (const u32 packet : {open.back(), again, behind, early, short_one[0]})
     EXPECT_EQ(fired(packet), Fired{}) << packet;
 }
 
