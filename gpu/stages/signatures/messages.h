@@ -173,8 +173,7 @@ XG_FN bool xg_http_take(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, xg_ht
   for (u32 i = XG_HTTP_SO_FAR; i <= XG_HTTP_AWAITED; i++) a.s.v[h.room + i] = 0u;
   /* Whether it is there is not known yet, and so it is asked for. */
   if (is == XG_HTTP_IS_OPTIONAL) {
-    a.s.v[h.room + XG_HTTP_KEPT] = h.body_bytes;
-    if (h.is_chunked != 0u) a.s.v[h.room + XG_HTTP_KEPT] = 0u;
+    a.s.v[h.room + XG_HTTP_KEPT] = h.is_chunked != 0u ? 0u : h.body_bytes;
   }
   a.s.v[h.room + XG_HTTP_VERSION] = b.image.v[a.body + XG_STREAMS_VERSION];
   xg_http_go(p, is, at);
@@ -306,6 +305,7 @@ XG_SELDOM u32 xg_http_next(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, u3
   u32 says = XG_HTTP_SAYS_NOTHING;
   while (p.is != XG_HTTP_IS_NONE && says == XG_HTTP_SAYS_NOTHING) {
     bool ends_body = false;
+    bool lost = bytes == 2u * a.window && p.at - text < a.window;
     if (p.is == XG_HTTP_IS_BODY || p.is == XG_HTTP_IS_CHUNK_DATA || p.is == XG_HTTP_IS_REST) {
       xg_http_take_data(a, room, p, p.at < end ? p.at : end);
       if (p.at > end) break;
@@ -316,8 +316,7 @@ XG_SELDOM u32 xg_http_next(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, u3
     }
     if (p.is == XG_HTTP_IS_OPTIONAL) {
       u32 there = xg_http_behind_spaces(a.s, words, p.at - text, bytes);
-      bool sliding = bytes == 2u * a.window && p.at - text < a.window;
-      if (bytes - there < 4u && !ends && !sliding) break;
+      if (bytes - there < 4u && !ends && !lost) break;
       u32 size = a.s.v[room + XG_HTTP_KEPT];
       a.s.v[room + XG_HTTP_KEPT] = 0u;
       bool is_other = xg_http_begins_answer(a.s, words, there, bytes);
@@ -341,7 +340,6 @@ XG_SELDOM u32 xg_http_next(XG_IN(xg_batch) b, XG_IN(xg_stream) a, u32 record, u3
     bool is_there = to <= bytes;
     /* An answer's head, which the stream's end ends. */
     bool is_cut = is_answer && ends && !is_there && p.is == XG_HTTP_IS_HEAD;
-    bool lost = bytes == 2u * a.window && p.at - text < a.window;
     bool gone = lost || (ends && is_answer && p.is == XG_HTTP_IS_FIRST);
     bool is_empty =
         is_there && (to - begin == 1u || (to - begin == 2u && xg_http_byte(a.s, words, begin) == XG_HTTP_CR));

@@ -2,7 +2,7 @@
 import random
 import re
 
-from requests import EOL, HOST, connection, get, head, pattern
+from requests import HOST, chunks, connection, get, head, options_of, pattern
 
 GET = get(b"/", HOST)
 HEAD = head(b"HEAD / HTTP/1.1", HOST)
@@ -13,13 +13,7 @@ def answer(status, body, *headers):
 
 
 def chunked(body, sizes, *headers):
-    made = head(b"HTTP/1.1 200 OK", *headers, b"Transfer-Encoding: chunked")
-    at = 0
-    while at < len(body):
-        piece = body[at:at + sizes[at % len(sizes)]]
-        made += b"%x" % len(piece) + (b";a=b" if at % 3 == 1 else b"") + EOL + piece + EOL
-        at += len(piece)
-    return made + b"0" + EOL + EOL
+    return head(b"HTTP/1.1 200 OK", *headers, b"Transfer-Encoding: chunked") + chunks(body, sizes)
 
 
 def usual_ones():
@@ -85,12 +79,11 @@ def run(seed, make):
 
 def answered_by(rule):
     """An answer that has what a rule looks for, roughly; None: it is not about answers."""
-    options = re.findall(r'([\w.]+)(?::((?:"(?:[^"\\]|\\.)*"|[^;"\\]|\\.)*))?;', rule[rule.index("(") + 1:])
     of = {"http.stat_code": "code", "http.stat_msg": "message", "http.server": "Server", "http.location": "Location",
           "http.cookie": "Set-Cookie", "http.content_type": "Content-Type", "http.header": "header", "file.data": "body",
           "file_data": "body", "http.response_body": "body", "http.connection": "Connection"}
     found, buffer = {}, None
-    for name, value in options:
+    for name, value in options_of(rule):
         if name in of or name.startswith(("http.", "file.", "file_")) or name == "pkt_data":
             buffer = of.get(name)
         elif name == "content" and buffer and not value.strip().startswith("!"):

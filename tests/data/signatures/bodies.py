@@ -1,7 +1,7 @@
 """tests/data/signatures/bodies.py: what clients send behind the heads of their requests by HTTP/1, for ./make."""
 import random
 
-from requests import EOL, HOST, connection, get, head
+from requests import HOST, chunks, connection, get, head
 
 
 def post(uri, body, *headers):
@@ -9,13 +9,7 @@ def post(uri, body, *headers):
 
 
 def chunked(uri, body, sizes, *headers):
-    made = head(b"POST " + uri + b" HTTP/1.1", HOST, *headers, b"Transfer-Encoding: chunked")
-    at = 0
-    while at < len(body):
-        piece = body[at:at + sizes[at % len(sizes)]]
-        made += b"%x" % len(piece) + (b";a=b" if at % 3 == 1 else b"") + EOL + piece + EOL
-        at += len(piece)
-    return made + b"0" + EOL + EOL
+    return head(b"POST " + uri + b" HTTP/1.1", HOST, *headers, b"Transfer-Encoding: chunked") + chunks(body, sizes)
 
 
 def usual_ones():

@@ -17,6 +17,21 @@ def get(uri, *headers):
 HOST = b"Host: www.example.com"
 
 
+def chunks(body, sizes):
+    """A body in chunks, as `Transfer-Encoding: chunked` says: of these sizes, by where each begins."""
+    made, at = b"", 0
+    while at < len(body):
+        piece = body[at:at + sizes[at % len(sizes)]]
+        made += b"%x" % len(piece) + (b";a=b" if at % 3 == 1 else b"") + EOL + piece + EOL
+        at += len(piece)
+    return made + b"0" + EOL + EOL
+
+
+def options_of(rule):
+    """A rule's keywords in their order, each with its value."""
+    return re.findall(r'([\w.]+)(?::((?:"(?:[^"\\]|\\.)*"|[^;"\\]|\\.)*))?;', rule[rule.index("(") + 1:])
+
+
 def usual_ones():
     yield get(b"/", HOST, b"User-Agent: Mozilla/5.0 (X11)", b"Accept: */*")
     yield get(b"/index.php?id=1%27+UNION+SELECT+1", HOST, b"User-Agent: sqlmap/1.0", b"Referer: http://example.com/a")
@@ -97,12 +112,11 @@ def pattern(text):
 
 def asked_by(rule):
     """A request that has what a rule looks for, roughly; None: it is not about requests."""
-    options = re.findall(r'([\w.]+)(?::((?:"(?:[^"\\]|\\.)*"|[^;"\\]|\\.)*))?;', rule[rule.index("(") + 1:])
     of = {"http.uri": "uri", "http.uri.raw": "uri", "http.method": "method", "http.host": "host",
           "http.user_agent": "User-Agent", "http.cookie": "Cookie", "http.referer": "Referer", "http.header": "header",
           "http.request_line": "line", "http.request_body": "body", "http.content_type": "Content-Type", "http.accept": "Accept"}
     found, buffer, any_of = {}, None, False
-    for name, value in options:
+    for name, value in options_of(rule):
         if name in of or name.startswith(("http.", "file.", "file_")) or name == "pkt_data":
             buffer = of.get(name)
             any_of = any_of or buffer is not None
